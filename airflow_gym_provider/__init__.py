@@ -1,0 +1,5 @@
+"""Run LLM evaluations on Slurm from Apache Airflow."""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"
