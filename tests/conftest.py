@@ -1,0 +1,20 @@
+"""What all tests share: a skipped test is a failure where everything must run."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if skipped := terminalreporter.stats.get("skipped", []):
+        terminalreporter.write_line(f"{len(skipped)} tests were skipped; GYM_TESTS_NO_SKIPS=1 makes that a failure.")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """With GYM_TESTS_NO_SKIPS set, a run in which a test was skipped did not pass."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("GYM_TESTS_NO_SKIPS") and reporter and reporter.stats.get("skipped") and exitstatus == 0:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
