@@ -1,0 +1,133 @@
+"""The frame convention of everything that is run on a login node.
+
+A `RemoteScript` is one bash program for the standard input of `bash -s`. Login shells print banners, connections break
+in the middle, and login environments carry formats and filters; so the program marks what is its own with a nonce, runs
+nothing unless it arrived whole, and sets its environment itself (`remote.sh`).
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from airflow_gym_provider.jobscript.quoting import quote
+
+__all__ = ["Answer", "Frame", "Frames", "RemoteScript"]
+
+_PROGRAM = """\
+_gym_main_{nonce}() {{
+_gym_nonce={nonce}
+_gym_slurm_bin={slurm_bin}
+_gym_needs={needs}
+_gym_login_profile={login_profile}
+_gym_body() {{
+:
+{body}
+}}
+{prelude}
+}}
+_gym_main_{nonce} 3<&0 </dev/null; exit
+"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What any transport returns for one script: exit status (of bash, or -1 when cut off), and both streams as text."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One named piece of a script's output: the words after the marker, and the text up to the next marker, unchanged."""
+
+    name: str
+    args: tuple[str, ...]
+    text: str
+
+    def arg(self, index: int, default: str = "") -> str:
+        """The word at `index`, or `default` when the frame has fewer."""
+        return self.args[index] if index < len(self.args) else default
+
+
+class Frames(list[Frame]):
+    """The frames of one answer in order, without the closing one; `complete` tells whether that came.
+
+    When it did not come, the last frame may have been cut short at any byte: whoever reads it must bear that.
+    """
+
+    def __init__(self, frames: Iterable[Frame] = (), complete: bool = False) -> None:
+        super().__init__(frames)
+        self.complete = complete
+
+    def named(self, name: str) -> list[Frame]:
+        """Every frame of that name, in order."""
+        return [frame for frame in self if frame.name == name]
+
+    @property
+    def error(self) -> str | None:
+        """What the script says it could not do at all (Slurm not found), for people; None when it began well."""
+        errors = self.named("error")
+        return errors[0].text.strip() if errors else None
+
+
+@dataclass(frozen=True)
+class RemoteScript:
+    """A complete program for `bash -s`, and the key to its output. Equal bodies give different nonces."""
+
+    text: str
+    nonce: str
+
+    @classmethod
+    def build(
+        cls,
+        body: str,
+        *,
+        slurm_bin: str | None = None,
+        login_profile: bool = False,
+        needs: Sequence[str] = ("sbatch", "squeue"),
+        payload: str = "",
+    ) -> RemoteScript:
+        """Wrap `body`, bash that may use `frame`, `framed` and `as_login` of remote.sh and `return` to end early.
+
+        The body's standard input is empty; `payload` (text, sent after the program) waits on its descriptor 3. Programs
+        in `needs` that are found neither on PATH, nor in `slurm_bin`, nor on the PATH that /etc/profile sets (asked only
+        when `slurm_bin` is not given) keep the body from running: `Frames.error` then says so. `login_profile` takes PATH,
+        SLURM_CONF and LD_LIBRARY_PATH from the login start-up files in any case. Everything is sent on standard input,
+        never as an argument, so a body may hold secrets.
+        """
+        nonce = secrets.token_hex(8)
+        program = _PROGRAM.format(
+            nonce=nonce,
+            slurm_bin=quote(slurm_bin or ""),
+            needs=quote(" ".join(needs)),
+            login_profile=int(login_profile),
+            body=body,
+            prelude=_prelude(),
+        )
+        return cls(program + payload, nonce)
+
+    def frames(self, stdout: str) -> Frames:
+        """The frames in what came back, whatever stands before, between or after them. Never raises."""
+        marker = re.compile(rf"^@@{self.nonce} (\S+)((?: [^\r\n]*)?)\r?\n", re.MULTILINE)
+        marks = list(marker.finditer(stdout))
+        frames = Frames()
+        for index, mark in enumerate(marks):
+            if mark[1] == "end":
+                frames.complete = True
+                break
+            stop = marks[index + 1].start() - 1 if index + 1 < len(marks) else len(stdout)
+            if mark[1] != "begin":
+                frames.append(Frame(mark[1], tuple(mark[2].split()), stdout[mark.end() : max(stop, mark.end())]))
+        return frames
+
+
+@cache
+def _prelude() -> str:
+    return Path(__file__).with_name("remote.sh").read_text(encoding="utf-8")
