@@ -1,0 +1,160 @@
+"""What an SSH connection of Airflow says, read once and alike for workers and triggers.
+
+The extras are those of the ssh provider (key_file, private_key, private_key_passphrase, host_key, no_host_key_check,
+known_hosts, allow_host_key_change, look_for_keys, conn_timeout, compress, ciphers), and two of ours: `poll_interval`
+(the shortest time between two status calls, in seconds) and `slurm_bin` (the folder of Slurm's commands over there).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import asyncssh
+
+from airflow_gym_provider.exceptions import SlurmSettingsError
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
+
+DEFAULT_POLL_FLOOR = 30.0
+_KEEPALIVE_SECONDS = 30
+
+
+def _flag(value: object) -> bool:
+    return str(value).strip().lower() == "true"
+
+
+def _number(conn_id: str, name: str, value: object, default: float) -> float:
+    if value is None or value == "":
+        return default
+    try:
+        number = float(str(value))
+    except ValueError:
+        number = -1.0
+    if number <= 0:
+        raise SlurmSettingsError(
+            f"Connection {conn_id!r}: extra {name!r} is {value!r}, it must be a number of seconds > 0"
+        )
+    return number
+
+
+@dataclass(frozen=True)
+class SshSettings:
+    """One SSH connection. Secrets are left out of its repr."""
+
+    conn_id: str
+    host: str
+    port: int
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    key_file: str | None = None
+    private_key: str | None = field(default=None, repr=False)
+    passphrase: str | None = field(default=None, repr=False)
+    known_hosts: str | None = None
+    host_key: str | None = None
+    check_host_key: bool = True
+    look_for_keys: bool = True
+    connect_timeout: float = 30.0
+    compress: bool = True
+    ciphers: tuple[str, ...] = ()
+    poll_floor: float = DEFAULT_POLL_FLOOR
+    slurm_bin: str | None = None
+
+    @classmethod
+    def read(cls, conn: Connection, extra: Mapping[str, Any], hostname: str | None = None) -> SshSettings:
+        """From a connection and its decoded extras; `hostname` counts when the connection names no host.
+
+        Raises SlurmSettingsError naming the connection and the extra.
+        """
+        conn_id = str(conn.conn_id)
+        host = conn.host or hostname
+        if not host:
+            raise SlurmSettingsError(f"Connection {conn_id!r} has no host, and the config no compute.<name>.hostname")
+        if extra.get("private_key") and extra.get("key_file"):
+            raise SlurmSettingsError(f"Connection {conn_id!r}: give key_file or private_key, not both")
+        ciphers = extra.get("ciphers") or ()
+        known, host_key, check = _host_key_check(conn_id, extra)
+        return cls(
+            conn_id=conn_id,
+            host=host,
+            port=int(conn.port or 22),
+            username=conn.login or None,
+            password=conn.password or None,
+            key_file=extra.get("key_file") or None,
+            private_key=extra.get("private_key") or None,
+            passphrase=extra.get("private_key_passphrase") or extra.get("passphrase") or None,
+            known_hosts=known,
+            host_key=host_key,
+            check_host_key=check,
+            look_for_keys=str(extra.get("look_for_keys", "true")).lower() != "false",
+            connect_timeout=_number(conn_id, "conn_timeout", extra.get("conn_timeout"), 30.0),
+            compress=str(extra.get("compress", "true")).lower() != "false",
+            ciphers=tuple(ciphers.split(",") if isinstance(ciphers, str) else ciphers),
+            poll_floor=_number(conn_id, "poll_interval", extra.get("poll_interval"), DEFAULT_POLL_FLOOR),
+            slurm_bin=extra.get("slurm_bin") or None,
+        )
+
+    def asyncssh_options(self) -> dict[str, Any]:
+        """Keyword arguments of `asyncssh.connect`. Raises SlurmSettingsError for a key that cannot be read."""
+        options: dict[str, Any] = {
+            "host": self.host,
+            "port": self.port,
+            "connect_timeout": self.connect_timeout,
+            "login_timeout": self.connect_timeout,
+            "keepalive_interval": _KEEPALIVE_SECONDS,
+        }
+        if self.username:
+            options["username"] = self.username
+        if self.password:
+            options["password"] = self.password
+        if not self.compress:
+            options["compression_algs"] = None
+        if self.ciphers:
+            options["encryption_algs"] = list(self.ciphers)
+        return options | self._key_options() | self._host_key_options()
+
+    def _key_options(self) -> dict[str, Any]:
+        if self.private_key:
+            text = self.private_key.replace("\\n", "\n") if "\n" not in self.private_key else self.private_key
+            try:
+                return {"client_keys": [asyncssh.import_private_key(text, self.passphrase)]}
+            except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as err:
+                raise SlurmSettingsError(
+                    f"Connection {self.conn_id!r}: extra 'private_key' cannot be read: {err}"
+                ) from None
+        if self.key_file:
+            path = str(Path(self.key_file).expanduser())
+            try:
+                return {"client_keys": [asyncssh.read_private_key(path, self.passphrase)]}
+            except (OSError, asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as err:
+                raise SlurmSettingsError(
+                    f"Connection {self.conn_id!r}: key_file {path} cannot be read: {err}"
+                ) from None
+        return {} if self.look_for_keys else {"client_keys": None, "agent_path": None}
+
+    def _host_key_options(self) -> dict[str, Any]:
+        if not self.check_host_key:
+            return {"known_hosts": None}
+        if self.host_key:
+            return {"known_hosts": f"{self.host} {self.host_key}\n".encode()}
+        return {"known_hosts": self.known_hosts} if self.known_hosts else {}
+
+
+def _host_key_check(conn_id: str, extra: Mapping[str, Any]) -> tuple[str | None, str | None, bool]:
+    """(known_hosts file, "type key", whether to check) as the ssh provider reads the extras: strict by default."""
+    skip = extra.get("no_host_key_check", extra.get("ignore_hostkey_verification"))
+    host_key = str(extra.get("host_key") or "").split()
+    if host_key and _flag(skip):
+        raise SlurmSettingsError(
+            f"Connection {conn_id!r}: host_key is given and no_host_key_check is true: take one away"
+        )
+    known = extra.get("known_hosts") or None
+    unchecked = _flag(skip) or _flag(extra.get("allow_host_key_change"))
+    if not host_key:
+        # "none" is how the ssh provider's triggers are told not to check
+        return known, None, not (unchecked or str(known).lower() == "none")
+    # a bare key is an RSA key, as in the ssh provider
+    return None, " ".join(host_key[:2]) if len(host_key) > 1 else f"ssh-rsa {host_key[0]}", True

@@ -1,0 +1,219 @@
+"""SlurmHook: run a script where Slurm's commands are, over an SSH connection of Airflow or on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import asyncssh
+from airflow.providers.common.compat.connection import get_async_connection, get_async_extra_dejson
+from airflow.sdk import BaseHook
+
+from airflow_gym_provider.exceptions import (
+    SlurmAnswerCutError,
+    SlurmAuthenticationError,
+    SlurmSettingsError,
+    SlurmUnreachableError,
+)
+from airflow_gym_provider.hooks.loop import LoopThread
+from airflow_gym_provider.hooks.settings import SshSettings
+from airflow_gym_provider.hooks.transport import run_local, run_ssh
+
+if TYPE_CHECKING:
+    from airflow_gym_provider.slurm.remote import Answer, RemoteScript
+
+DEFAULT_TIMEOUT = 120.0
+LOCAL_POLL_FLOOR = 1.0
+_MARGIN = 10.0
+
+
+def is_this_machine(hostname: str | None) -> bool:
+    """Whether a config's hostname means the machine we run on: null, localhost, or one of its own names."""
+    if hostname is None or hostname in ("localhost", "127.0.0.1", "::1"):
+        return True
+    own = socket.gethostname()
+    return hostname in (own, own.split(".", 1)[0]) or hostname == socket.getfqdn()
+
+
+class SlurmHook(BaseHook):
+    """Runs one script after another on a login node, over one reused connection.
+
+    Local (a `bash -s` of this machine) when there is no `ssh_conn_id` and `hostname` is null or this machine. Workers
+    and triggers use one SSH client (asyncssh), so that host key checks, keys and passphrases count alike in both.
+    An unknown or changed host key is refused unless the connection says otherwise. Every call ends within its timeout
+    and the time to connect, also when a login node accepts and never answers.
+
+    One hook belongs to one event loop: use `run` or `arun` of an object, not both.
+
+    :param ssh_conn_id: SSH connection; extras as in the ssh provider, and `poll_interval` (seconds), `slurm_bin`.
+    :param hostname: `compute.<name>.hostname` of the config.
+    :raises SlurmSettingsError: a host is named that is not this machine, and no connection leads to it.
+    """
+
+    def __init__(self, ssh_conn_id: str | None = None, hostname: str | None = None) -> None:
+        super().__init__()
+        self.ssh_conn_id = ssh_conn_id
+        self.hostname = hostname
+        if ssh_conn_id is None and not is_this_machine(hostname):
+            raise SlurmSettingsError(
+                f"compute.<name>.hostname is {hostname!r}, which is not this machine ({socket.gethostname()}): "
+                "give the operator ssh_conn_id=<an SSH connection to that login node>"
+            )
+        self._settings: SshSettings | None = None
+        self._conn: Any = None
+        self._connecting: asyncio.Lock | None = None
+        self._thread: LoopThread | None = None
+
+    @property
+    def local(self) -> bool:
+        """Whether scripts run on this machine."""
+        return self.ssh_conn_id is None
+
+    @property
+    def where(self) -> str:
+        """The place in words, for messages."""
+        if self.local:
+            return "this machine"
+        host = f"{self._settings.host}:{self._settings.port} " if self._settings else ""
+        return f"{host}(connection {self.ssh_conn_id!r})"
+
+    # -- settings -------------------------------------------------------------------------------------------------
+
+    def load(self) -> SshSettings | None:
+        """Read the connection, once; None when local. Asks Airflow, so not from an event loop."""
+        if not self.local and self._settings is None:
+            conn = self.get_connection(str(self.ssh_conn_id))
+            self._settings = SshSettings.read(conn, conn.extra_dejson if conn.extra else {}, self.hostname)
+        return self._settings
+
+    async def aload(self) -> SshSettings | None:
+        """As `load`, without blocking the event loop."""
+        if not self.local and self._settings is None:
+            conn = await get_async_connection(str(self.ssh_conn_id))
+            extra = await get_async_extra_dejson(conn) if conn.extra else {}
+            self._settings = SshSettings.read(conn, extra, self.hostname)
+        return self._settings
+
+    @property
+    def slurm_bin(self) -> str | None:
+        """The folder of Slurm's commands there, from the connection's extras; known after `load`."""
+        return self._settings.slurm_bin if self._settings else None
+
+    @property
+    def poll_floor(self) -> float:
+        """The shortest time between two status calls in seconds: the extra `poll_interval`, or 30; locally 1."""
+        return self._settings.poll_floor if self._settings else LOCAL_POLL_FLOOR
+
+    # -- running --------------------------------------------------------------------------------------------------
+
+    def run(self, script: RemoteScript, timeout: float = DEFAULT_TIMEOUT) -> Answer:
+        """Run a script and return its answer, whatever its exit status; blocks for `timeout` seconds and the connect.
+
+        Raises SlurmAuthenticationError, SlurmUnreachableError (nothing ran), SlurmAnswerCutError (it may have run).
+        """
+        settings = self.load()
+        if self._thread is None:
+            self._thread = LoopThread(f"slurm-{self.ssh_conn_id or 'local'}")
+        limit = 2 * timeout + _MARGIN + (4 * settings.connect_timeout if settings else 0)
+        return self._thread.run(self.arun(script, timeout), limit)
+
+    async def arun(self, script: RemoteScript, timeout: float = DEFAULT_TIMEOUT) -> Answer:
+        """As `run`, for an event loop."""
+        answer = await (run_local(script.text, timeout) if self.local else self._over_ssh(script, timeout))
+        if not script.frames(answer.stdout).complete:
+            # Only the status: what a shell complains about may quote the script.
+            raise SlurmAnswerCutError(
+                f"{self.where}: the shell ended with status {answer.returncode} before the script did. Is bash "
+                "there, and may this account run commands?"
+            )
+        return answer
+
+    async def _over_ssh(self, script: RemoteScript, timeout: float) -> Answer:
+        await self.aload()
+        conn, fresh = await self._connection()
+        try:
+            return await run_ssh(conn, script.text, timeout, self.where)
+        except SlurmUnreachableError:
+            await self._drop(conn)
+            if fresh:
+                raise
+        except SlurmAnswerCutError:
+            await self._drop(conn)
+            raise
+        # A connection that was idle for long may be dead without our knowing; the script has not been sent yet.
+        conn, _ = await self._connection()
+        return await run_ssh(conn, script.text, timeout, self.where)
+
+    async def _connection(self) -> tuple[Any, bool]:
+        """The open connection, and whether it is new. Never two handshakes at once."""
+        if self._connecting is None:
+            self._connecting = asyncio.Lock()
+        async with self._connecting:
+            if self._conn is not None and not self._conn.is_closed():
+                return self._conn, False
+            self._conn = await self._connect()
+            return self._conn, True
+
+    async def _connect(self) -> Any:
+        quiet = logging.getLogger("asyncssh")
+        if quiet.level == logging.NOTSET:
+            quiet.setLevel(logging.WARNING)
+        settings = self._settings
+        if settings is None:
+            raise SlurmSettingsError("The connection has not been read yet")
+        # in a thread: reading a key with a passphrase takes a good part of a second
+        options = await asyncio.to_thread(settings.asyncssh_options)
+        try:
+            async with asyncio.timeout(2 * settings.connect_timeout):
+                return await asyncssh.connect(**options)
+        except asyncssh.HostKeyNotVerifiable as err:
+            raise SlurmAuthenticationError(
+                f"{self.where}: the host key is not the trusted one: {err}. Put the right key into known_hosts or the "
+                "connection's extra host_key"
+            ) from None
+        except (asyncssh.PermissionDenied, asyncssh.PasswordChangeRequired, asyncssh.IllegalUserName) as err:
+            raise SlurmAuthenticationError(
+                f"{self.where}: login refused for user {settings.username or 'of this process'}: {err}. Check login "
+                "and key_file/private_key of the connection; a site that asks for a one-time code cannot be used so"
+            ) from None
+        except (OSError, asyncssh.Error) as err:  # TimeoutError is an OSError
+            raise SlurmUnreachableError(f"{self.where}: cannot connect: {err or type(err).__name__}") from None
+
+    # -- closing --------------------------------------------------------------------------------------------------
+
+    async def _drop(self, conn: Any) -> None:
+        conn.abort()
+        if self._conn is conn:
+            self._conn = None
+
+    async def aclose(self) -> None:
+        """Close the connection; it opens again with the next script."""
+        conn, self._conn = self._conn, None
+        if conn is not None:
+            conn.close()
+            with suppress(Exception):
+                async with asyncio.timeout(2):
+                    await conn.wait_closed()
+
+    def close(self) -> None:
+        """As `aclose`, for callers of `run`."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            with suppress(Exception):
+                thread.run(self.aclose(), 3)
+            thread.stop()
+
+    def __enter__(self) -> SlurmHook:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> SlurmHook:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
