@@ -35,10 +35,12 @@ need_space() {
     [ "$free" -ge "$2" ] || fail "$1 has ${free} MB free, and this needs about $2 MB: free some, or choose another folder"
 }
 
-# python_answers PYTHON FIRST LAST: whether PYTHON is between the two minor versions and can make a venv with pip.
+# python_answers PYTHON FIRST LAST: prints the program itself (not a shim) if it is between the two minor versions and
+# can make a venv with pip.
 python_answers() {
     "$1" -I -c "import sys, venv, ensurepip
-sys.exit(not (3, $2) <= sys.version_info[:2] <= (3, $3))" >/dev/null 2>&1
+if not (3, $2) <= sys.version_info[:2] <= (3, $3): sys.exit(1)
+print(sys.executable)" 2>/dev/null
 }
 
 # python_candidates FIRST LAST: every place worth asking, best first: PATH, pyenv, uv, the usual folders.
@@ -60,14 +62,10 @@ find_python() {
     local chosen=${!3:-} candidate
     if [ -n "$chosen" ]; then
         python_answers "$chosen" "$1" "$2" || fail "$3=$chosen is no Python 3.$1 to 3.$2 with venv and ensurepip"
-        printf '%s\n' "$chosen"
         return
     fi
     while read -r candidate; do
-        if python_answers "$candidate" "$1" "$2"; then
-            printf '%s\n' "$candidate"
-            return
-        fi
+        ! python_answers "$candidate" "$1" "$2" || return 0
     done < <(python_candidates "$1" "$2")
     fail "needs Python 3.$1 to 3.$2 with venv, and found none on PATH, under pyenv or uv, or in /usr and /opt." \
         "Install one ('pyenv install 3.$1', 'uv python install 3.$1', or the distribution's python3.$1 and" \
@@ -100,3 +98,30 @@ is_complete() {
 }
 
 mark_complete() { printf '%s\n' "$2" >"$1/.complete"; }
+
+# expose DIR PROGRAM...: links them into DIR/bin, the folder for PATH. The whole venv/bin there would put its python, pip
+# and ray before those of whoever evaluates the exports.
+expose() {
+    local dir=$1 program
+    shift
+    mkdir -p "$dir/bin"
+    for program in "$@"; do
+        ln -sfn "$dir/venv/bin/$program" "$dir/bin/$program"
+    done
+}
+
+# register_image DIR NAME: docker/cluster.sh takes a folder of commands for a container image. With its exports in the
+# environment, what is in DIR/bin becomes the image NAME there, together with its Python, as in a real image. A Python
+# does not know its virtual environment through a link, hence the small script.
+register_image() {
+    local python
+    [ -n "${GYM_CLUSTER_DIR:-}" ] || return 0
+    [ -d "$GYM_CLUSTER_DIR/images" ] || fail "GYM_CLUSTER_DIR=$GYM_CLUSTER_DIR has no folder images: is that cluster up?"
+    mkdir -p "$1/image"
+    ln -sfn "$1"/bin/* "$1/image/"
+    for python in python python3; do
+        printf '#!/bin/sh\nexec %s/venv/bin/python "$@"\n' "$1" >"$1/image/$python"
+        chmod 0755 "$1/image/$python"
+    done
+    ln -sfn "$1/image" "$GYM_CLUSTER_DIR/images/$2"
+}

@@ -5,7 +5,8 @@
 #   eval "$(bash docker/real_gym.sh DIR)"   # and take over PATH, REAL_GYM_DIR and REAL_GYM_OVERRIDES
 #
 # nemo-gym 0.4.0 is the newest that installs on Python 3.12. A Python of one's own: REAL_GYM_PYTHON=/path/to/python3.12.
-# Only the exports go to standard output. DIR can be removed at any time; nothing is written elsewhere.
+# With the exports of docker/cluster.sh in the environment, that cluster gets it as the image `real-gym`, which
+# real_gym/submit.yaml names. Only the exports go to standard output. DIR can be removed at any time.
 set -euo pipefail
 
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
@@ -49,8 +50,7 @@ dir=$(absolute_dir "${1:-}")
 take_lock "$dir"
 is_complete "$dir/venv" "$stamp" || install_gym
 link_server_venvs
-# Only `gym` goes on PATH: the venv's own python, pip and ray would hide those of whoever evaluates the exports.
-mkdir -p "$dir/bin"
-ln -sfn "$dir/venv/bin/gym" "$dir/bin/gym"
+expose "$dir" gym
 cp "$here/real_gym/mcqa_small.yaml" "$dir/mcqa_small.yaml"
+register_image "$dir" real-gym
 print_exports
