@@ -1,0 +1,222 @@
+"""What to do next with a chain. Pure: evidence in, one decision with its reason out.
+
+The table (see `endings.step_of` for the rows): a time limit, a preemption, a failed node and exit code 75 go on for free;
+a failure costs one of `max_retries`; a cancel by somebody stops the chain; a job that never began or that nobody knows
+any more is replaced at most three times; COMPLETED counts only with complete results.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from airflow_gym_provider.chain.endings import Step, clock, describe
+from airflow_gym_provider.chain.history import LOST_GRACE, ChainHistory
+from airflow_gym_provider.chain.limits import Limits
+from airflow_gym_provider.slurm.states import Ending
+from airflow_gym_provider.slurm.status import JobStatus
+
+MAX_RESUBMITS = 3
+"""Most jobs of one budget that are replaced because they never began."""
+MAX_LOST = 3
+"""Most jobs in a row that are replaced because Slurm lost them."""
+_LOOK_AGAIN = 60
+
+
+class Judgement(Protocol):
+    """What is needed of a results verdict: whether the results are all there, and how many in words."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the results suffice for success."""
+
+    @property
+    def reason(self) -> str:
+        """Counts and path, such as "97 of 100 rollouts in <path>"."""
+
+
+class Action(StrEnum):
+    """What the caller has to do."""
+
+    SUBMIT = "submit"
+    ADOPT = "adopt"
+    DONE = "done"
+    STOP = "stop"
+    WAIT = "wait"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to do, why (for people), and the numbers behind it.
+
+    `job_id`: the job the decision is about (the live one for ADOPT, else the newest). `walltime`: seconds for the next
+    job's time limit, None to leave the job script's own. `wait`: seconds after which to look again (WAIT only).
+    `used`, `retries`, `resubmits`: what the present budget has spent so far.
+    """
+
+    action: Action
+    reason: str
+    job_id: str | None = None
+    ending: Ending | None = None
+    walltime: int | None = None
+    wait: int | None = None
+    used: int = 0
+    retries: int = 0
+    resubmits: int = 0
+
+
+def decide(
+    history: ChainHistory, limits: Limits, verdict: Judgement | None = None, *, settled: bool = True
+) -> Decision:
+    """The next step of a chain.
+
+    A live job is always adopted, whatever the limits say. What is unknown is waited for, never judged. `verdict` is
+    about the results as they lie there now; without one a COMPLETED job is waited for. `settled`: the caller has given
+    slow file systems their time, so that incomplete results are a failure and not merely late.
+    """
+    return _Case(history, limits, verdict, settled).decide()
+
+
+@dataclass(frozen=True)
+class _Case:
+    """One decision being made."""
+
+    history: ChainHistory
+    limits: Limits
+    verdict: Judgement | None
+    settled: bool
+
+    def decide(self) -> Decision:
+        job = self.history.newest
+        live = self.history.live
+        if live is not None:
+            return self._say(Action.ADOPT, f"job {live.ref.job_id} is {live.state}", job_id=live.ref.job_id)
+        if self.history.wait is not None:
+            reason = "a submission was cut off; waiting until Slurm has certainly shown the job it may have made"
+            return self._say(Action.WAIT, reason, wait=self.history.wait)
+        if job is not None and self._is_unclear(job):
+            return self._unclear(job)
+        if not self.history.counted or job is None:
+            return self._first()
+        if self.history.forgotten and not self.history.answered:
+            reason = "Slurm does not say how long the chain's jobs ran; waiting for its answer"
+            return self._say(Action.WAIT, reason, wait=_LOOK_AGAIN)
+        return self._ended(job)
+
+    def _is_unclear(self, job: JobStatus) -> bool:
+        if job.known or job.ending is Ending.LOST:
+            return False
+        return not self.history.answered or self.history.unknown_for < LOST_GRACE
+
+    def _unclear(self, job: JobStatus) -> Decision:
+        rest = math.ceil(LOST_GRACE - self.history.unknown_for)
+        if self.history.answered:
+            reason = f"job {job.ref.job_id} is unknown to squeue and sacct; lost if it stays so for {LOST_GRACE} s"
+        else:
+            reason = f"the state of job {job.ref.job_id} is unknown: Slurm did not answer"
+        return self._say(Action.WAIT, reason, wait=rest if self.history.answered else _LOOK_AGAIN)
+
+    def _first(self) -> Decision:
+        if self.history.jobs:
+            return self._submit(f"new budget after {len(self.history.jobs)} earlier jobs; starting")
+        return self._submit("no job yet; starting")
+
+    def _ended(self, job: JobStatus) -> Decision:
+        step = self.history.step(job)
+        if step is Step.COMPLETED:
+            return self._completed(job)
+        how = describe(job, self.limits.compute)
+        if step is Step.CANCELLED:
+            return self._stop(how, "chain stopped")
+        if step is Step.NOTHING_LEFT:
+            return self._stop(how, "nothing left to retry; chain stopped")
+        if not self.limits.resumable:
+            return self._stop(how, "not resumable, so it does not run again")
+        if step is Step.RETRY:
+            return self._retry(how)
+        return self._resume(job, step, how)
+
+    def _completed(self, job: JobStatus) -> Decision:
+        if self.verdict is None:
+            return self._say(Action.WAIT, "COMPLETED; its results have not been looked at", wait=0)
+        if self.verdict.complete:
+            return self._say(Action.DONE, f"COMPLETED after {clock(job.elapsed)}; {self.verdict.reason}")
+        how = f"COMPLETED but incomplete: {self.verdict.reason}"
+        if not self.settled:
+            return self._say(Action.WAIT, f"{how}; looking again", wait=1)
+        if not self.limits.resumable:
+            return self._stop(how, "not resumable, so it does not run again")
+        return self._retry(how)
+
+    def _retry(self, how: str) -> Decision:
+        most = self.limits.max_retries
+        if self._retries > most:
+            return self._stop(how, f"all {most} retries used; chain stopped")
+        return self._go_on(how, f"retry {self._retries} of {most}")
+
+    def _resume(self, job: JobStatus, step: Step, how: str) -> Decision:
+        if step is Step.INFRASTRUCTURE:
+            how += " before it began, and nobody here asked for that"
+            return self._bounded(how, self.history.resubmits, MAX_RESUBMITS, "resubmitting")
+        if step is Step.LOST:
+            return self._bounded(how, self.history.lost_in_a_row, MAX_LOST, "resuming")
+        mark = self.history.cancelled_by_us(job)
+        if step is Step.OURS and mark is not None:
+            how += f", on our request ({mark.why})"
+        if job.ending is Ending.FAILED:
+            how += " (progress made)"
+        return self._go_on(how, f"{self._sum()} used; resuming")
+
+    def _bounded(self, how: str, count: int, most: int, verb: str) -> Decision:
+        if count > most:
+            return self._stop(how, f"that was no. {count}; chain stopped")
+        return self._go_on(how, f"{verb} ({count} of {most})")
+
+    def _go_on(self, how: str, verb: str) -> Decision:
+        rest, cap = self.limits.rest(self.history.used), self.limits.max_walltime
+        if rest is not None and rest <= 0:
+            text = f"max_walltime is used up: {self._sum()} ({self.history.used} s of {cap} s); chain stopped"
+            return self._stop(how, text)
+        return self._submit(f"{how}; {verb}")
+
+    def _sum(self) -> str:
+        cap = self.limits.max_walltime
+        return clock(self.history.used) + ("" if cap is None else f" of {clock(cap)}")
+
+    def _submit(self, reason: str) -> Decision:
+        return self._say(Action.SUBMIT, reason, walltime=self.limits.next_walltime(self.history.used))
+
+    def _stop(self, how: str, reason: str) -> Decision:
+        return self._say(Action.STOP, f"{how}; {reason}")
+
+    def _say(
+        self,
+        action: Action,
+        reason: str,
+        *,
+        job_id: str | None = None,
+        walltime: int | None = None,
+        wait: int | None = None,
+    ) -> Decision:
+        newest = self.history.newest
+        return Decision(
+            action=action,
+            reason=reason,
+            job_id=job_id or (newest.ref.job_id if newest else None),
+            ending=newest.ending if newest else None,
+            walltime=walltime,
+            wait=wait,
+            used=self.history.used,
+            retries=self._retries,
+            resubmits=self.history.resubmits,
+        )
+
+    @property
+    def _retries(self) -> int:
+        """Retries spent; a COMPLETED newest job with incomplete results costs one, once they have settled."""
+        newest = self.history.newest
+        incomplete = self.verdict is not None and not self.verdict.complete and self.settled
+        short = incomplete and newest is not None and newest.ending is Ending.COMPLETED and bool(self.history.counted)
+        return self.history.retries + short

@@ -1,0 +1,104 @@
+"""What has happened in one chain so far: the evidence on which `decide` works.
+
+Nothing here is remembered: it is read from the benchmark's directory and from Slurm each time it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import takewhile
+
+from airflow_gym_provider.chain.endings import Step, step_of
+from airflow_gym_provider.slurm.status import JobStatus
+
+LOST_GRACE = 60
+"""Seconds for which both squeue and sacct must have known nothing of a job before it counts as lost."""
+
+
+@dataclass(frozen=True)
+class CancelMark:
+    """A cancel that we asked for: when (epoch seconds of the cluster), which job ids, and why (for people)."""
+
+    at: int
+    jobs: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True)
+class ChainHistory:
+    """Every job of one chain, oldest first, and what is known beside them.
+
+    `base`: jobs before this index belong to an earlier budget (the task was cleared since) and count for nothing, but
+    a live one among them is still the chain's job. `unknown_for`: seconds for which the newest job has been unknown to
+    Slurm, as its watcher has seen it (0: only just now). `answered`: both squeue and sacct answered without an error.
+    `wait`: seconds until a submission that was cut off may be judged, None when there is none. `recorded_walltime`
+    and `recorded_retries`: the counters in the dot-files, a lower bound for jobs that accounting has forgotten.
+    """
+
+    jobs: tuple[JobStatus, ...] = ()
+    base: int = 0
+    marks: tuple[CancelMark, ...] = ()
+    unknown_for: float = 0
+    answered: bool = True
+    wait: int | None = None
+    recorded_walltime: int = 0
+    recorded_retries: int = 0
+
+    @property
+    def newest(self) -> JobStatus | None:
+        """The chain's last job, of whichever budget."""
+        return self.jobs[-1] if self.jobs else None
+
+    @property
+    def live(self) -> JobStatus | None:
+        """The newest job that is queued or running; None when all have ended (or are unknown)."""
+        return next((job for job in reversed(self.jobs) if job.live), None)
+
+    @property
+    def counted(self) -> tuple[JobStatus, ...]:
+        """The jobs of the present budget."""
+        return self.jobs[self.base :]
+
+    @property
+    def forgotten(self) -> bool:
+        """Whether Slurm no longer knows, or does not know just now, a job of this budget that has a successor."""
+        return any(not job.known for job in self.counted[:-1])
+
+    @property
+    def used(self) -> int:
+        """Seconds that the jobs of this budget ran together, every requeued attempt included."""
+        total = sum(job.elapsed for job in self.counted)
+        return max(total, self.recorded_walltime) if self.forgotten else total
+
+    @property
+    def retries(self) -> int:
+        """Failures of this budget that count against `max_retries`.
+
+        A COMPLETED job that has a successor was incomplete, hence counts; whether a COMPLETED newest one does is for
+        its results to say.
+        """
+        steps = list(self._steps())
+        total = sum(step is Step.RETRY for step in steps) + sum(step is Step.COMPLETED for step in steps[:-1])
+        return max(total, self.recorded_retries) if self.forgotten else total
+
+    @property
+    def resubmits(self) -> int:
+        """Jobs of this budget that Slurm's administrator or a failing node cancelled before they began."""
+        return sum(step is Step.INFRASTRUCTURE for step in self._steps())
+
+    @property
+    def lost_in_a_row(self) -> int:
+        """How many of the newest jobs, without a break, were lost."""
+        return sum(1 for _ in takewhile(lambda step: step is Step.LOST, reversed(list(self._steps()))))
+
+    def step(self, job: JobStatus) -> Step:
+        """What the ending of `job` means for the chain. Only for a job that is not live."""
+        return step_of(job, ours=self.cancelled_by_us(job) is not None)
+
+    def cancelled_by_us(self, job: JobStatus) -> CancelMark | None:
+        """The mark that names this job, if we asked for its end; the latest when there are several."""
+        return next((mark for mark in reversed(self.marks) if job.ref.job_id in mark.jobs), None)
+
+    def _steps(self) -> Iterable[Step]:
+        return (self.step(job) for job in self.counted if not job.live)
