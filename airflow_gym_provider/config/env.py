@@ -1,0 +1,109 @@
+"""Values of an ``env`` mapping: where each comes from, and how it stays out of sight."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NoReturn
+
+from pydantic import BeforeValidator, GetCoreSchemaHandler, ValidationInfo
+from pydantic_core import CoreSchema, core_schema
+
+from airflow_gym_provider.config.fields import VARIABLE_NAME, as_text, kind_of, refuse
+
+Kind = Literal["lit", "host", "runtime"]
+_KINDS: tuple[Kind, ...] = ("lit", "host", "runtime")
+_PREFIXES = "start it with lit: (a literal), host: (a variable of the submitting shell) or runtime: (one of the job's)"
+
+
+class EnvValue:
+    """One entry of an ``env`` mapping.
+
+    ``kind`` is ``lit``, ``host`` or ``runtime``; ``reference`` is the text of the config (``host:HF_TOKEN``), which may
+    be stored and shown; ``value`` is the literal text for ``lit`` and ``host`` and the variable's name for ``runtime``.
+    Neither ``repr`` nor ``str`` nor an error shows ``value``, and an instance refuses to be pickled.
+    """
+
+    __slots__ = ("kind", "reference", "value")
+    kind: Kind
+    reference: str
+    value: str
+
+    def __init__(self, kind: Kind, reference: str, value: str) -> None:
+        object.__setattr__(self, "kind", kind)
+        object.__setattr__(self, "reference", reference)
+        object.__setattr__(self, "value", value)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"EnvValue is read-only: {name}")
+
+    def __repr__(self) -> str:
+        # A literal may hold what an interpolation read from the environment, so it is not shown either.
+        return f"EnvValue({'lit:…' if self.kind == 'lit' else self.reference})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, EnvValue):
+            return NotImplemented
+        return (self.kind, self.reference, self.value) == (other.kind, other.reference, other.value)
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.reference))
+
+    def __copy__(self) -> EnvValue:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> EnvValue:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("EnvValue may hold a secret and is not pickled; store SubmitConfig.resolved() instead")
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Pass instances through as they are; dump them as their reference."""
+        shown = core_schema.plain_serializer_function_ser_schema(lambda value: value.reference)
+        return core_schema.is_instance_schema(cls, serialization=shown)
+
+
+def read_env(value: Any, info: ValidationInfo) -> EnvValue:
+    """Parse one entry; ``info.context["environ"]`` is the submitting shell's environment.
+
+    A value without a prefix is refused without being repeated: it may be a secret. A variable that is set but empty
+    counts as set.
+    """
+    if isinstance(value, EnvValue):
+        return value
+    if not isinstance(value, str):
+        raise refuse(f"must be text with a prefix, not {kind_of(value)}; {_PREFIXES}")
+    text = as_text(value)
+    kind = next((kind for kind in _KINDS if text.startswith(f"{kind}:")), None)
+    if kind is None:
+        raise refuse(f"the value lacks a prefix (it is not shown, as it may be a secret); {_PREFIXES}")
+    rest = text[len(kind) + 1 :]
+    if kind == "lit":
+        return EnvValue(kind, text, rest)
+    if not VARIABLE_NAME.match(rest):
+        raise refuse(f"{text!r} does not name an environment variable (letters, digits and _, no digit first)")
+    return EnvValue(kind, text, rest if kind == "runtime" else _host_value(rest, info.context or {}))
+
+
+def _host_value(name: str, context: Mapping[str, Any]) -> str:
+    environ: Mapping[str, str] = context.get("environ", {})
+    if name not in environ:
+        raise refuse(f"host:{name} is not set in the submitting environment; set {name}, or use runtime:{name}")
+    value = environ[name]
+    if "\x00" in value:
+        raise refuse(f"the value of {name} holds a NUL character, which no program can be given")
+    return value
+
+
+def read_env_name(value: Any) -> str:
+    """Check one key of an ``env`` mapping, which has to be a variable's name. The value is not part of the message."""
+    if not isinstance(value, str) or not VARIABLE_NAME.match(value):
+        raise refuse("is not the name of an environment variable (letters, digits and _, no digit first)")
+    return value
+
+
+Env = dict[
+    Annotated[str, BeforeValidator(read_env_name)],
+    Annotated[EnvValue, BeforeValidator(read_env)],
+]

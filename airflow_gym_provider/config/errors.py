@@ -1,0 +1,39 @@
+"""What a wrong submit config raises, and what a wasteful one warns of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One mistake: ``where`` is a dotted path (or a file, or an override), ``what`` names the value and the cure."""
+
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}" if self.where else self.what
+
+
+class SubmitConfigError(ValueError):
+    """A submit config that cannot be used.
+
+    ``problems`` holds EVERY problem found, not the first one. Texts never hold a value that was read from the
+    environment, nor an ``env`` entry that lacks its prefix.
+    """
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        # The list is the only argument, so that the exception survives pickling between processes.
+        self.problems: list[Problem] = list(dict.fromkeys(problems))
+        super().__init__(self.problems)
+
+    def __str__(self) -> str:
+        count = len(self.problems)
+        head = "the submit config has 1 problem:" if count == 1 else f"the submit config has {count} problems:"
+        return "\n".join([head, *(f"  - {problem}" for problem in self.problems)])
+
+
+class SubmitConfigWarning(UserWarning):
+    """Legal, but probably not what was wanted: GPUs that would idle, an option that undoes another."""

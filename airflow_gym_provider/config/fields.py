@@ -1,0 +1,187 @@
+"""Field types shared by the models: text, names, counts, ports. Each refuses nonsense with a sentence, not a code."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic_core import PydanticCustomError
+
+from airflow_gym_provider.config.durations import parse_duration
+from airflow_gym_provider.config.scalars import Scalar, plain_value
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\x85]")
+_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})\Z")
+_NUMBER = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?\Z")
+_TRUE, _FALSE = {"true", "yes", "on", "1"}, {"false", "no", "off", "0"}
+VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+class StrictModel(BaseModel):
+    """Base of every section: unknown keys are errors, instances do not change, inputs never appear in an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, validate_default=False)
+
+
+def refuse(sentence: str) -> PydanticCustomError:
+    """Return the error to raise from a validator; ``sentence`` is shown to people as it is."""
+    return PydanticCustomError("gym", "{sentence}", {"sentence": sentence})
+
+
+def as_text(value: Any) -> str:
+    """Text as it was written; a bare number in YAML keeps its spelling. Refuses null, booleans, lists and NUL."""
+    if isinstance(value, Scalar):
+        value = value.text
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if isinstance(value, float) and str(value) == str(float(str(value))):
+        value = str(value)
+    if not isinstance(value, str):
+        raise refuse(f"must be text, not {kind_of(value)}{'; put it in quotes' if isinstance(value, bool) else ''}")
+    if "\x00" in value:
+        raise refuse("holds a NUL character, which no program can be given")
+    if not _encodable(value):
+        raise refuse("holds half of a surrogate pair, which cannot be written as UTF-8")
+    return value
+
+
+def as_line(value: Any) -> str:
+    """Text of one line and at least one character, as names, paths and directive values have to be."""
+    text = as_text(value)
+    if not text.strip():
+        raise refuse("must not be empty")
+    if _CONTROL.search(text):
+        raise refuse(f"{text!r} holds a line break or control character; write it on one line")
+    return text
+
+
+def as_int(value: Any) -> int:
+    """Return a whole number; digits in quotes are accepted, booleans and fractions are not."""
+    if isinstance(value, Scalar):
+        value = value.value
+    if isinstance(value, str) and _INTEGER.match(value):
+        return int(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise refuse(f"must be a whole number, not {shown(value)}")
+    return value
+
+
+def as_number(value: Any) -> float:
+    """Return a finite number that is not negative."""
+    if isinstance(value, Scalar):
+        value = value.value
+    if isinstance(value, str) and _NUMBER.match(value):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise refuse(f"must be a number, not {shown(value)}")
+    if not 0 <= value < float("inf"):
+        raise refuse(f"must be a number of at least 0, not {value}")
+    return float(value)
+
+
+def as_flag(value: Any) -> bool:
+    """Return true or false, in any of YAML's spellings."""
+    if isinstance(value, Scalar):
+        value = value.value
+    if isinstance(value, bool):
+        return value
+    word = str(value).lower() if isinstance(value, (str, int)) else ""
+    if word in _TRUE or word in _FALSE:
+        return word in _TRUE
+    raise refuse(f"must be true or false, not {shown(value)}")
+
+
+def as_duration(value: Any) -> str:
+    """Return a Slurm duration longer than zero, as text."""
+    text = as_text(value)
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        raise refuse(str(error)) from None
+    if seconds <= 0:
+        raise refuse(f"{text!r} is no time at all; it must be longer than zero (leave the field out for no limit)")
+    return text
+
+
+def as_variable_name(value: Any) -> str:
+    """Return the name of an environment variable."""
+    text = as_text(value)
+    if not VARIABLE_NAME.match(text):
+        raise refuse(f"{text!r} is not the name of an environment variable (letters, digits and _, no digit first)")
+    return text
+
+
+def as_plain(value: Any) -> Any:
+    """Return any YAML, with numbers as numbers. Refuses what no program could be given."""
+    return checked_plain(plain_value(value))
+
+
+def checked_plain(value: Any) -> Any:
+    """Refuse NUL characters and lone surrogates anywhere inside a plain value."""
+    if isinstance(value, str):
+        return as_text(value)
+    if isinstance(value, dict):
+        for key, item in value.items():
+            as_line(key)
+            checked_plain(item)
+    elif isinstance(value, list):
+        for item in value:
+            checked_plain(item)
+    elif value is not None and not isinstance(value, (bool, int, float)):
+        raise refuse(f"holds {kind_of(value)}; use text, numbers, true/false, null, lists and mappings")
+    return value
+
+
+def kind_of(value: Any) -> str:
+    """Name the kind of a value in YAML's words."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return f"the boolean {str(value).lower()}"
+    for types, word in (((int, float), "a number"), (str, "text"), (dict, "a mapping"), ((list, tuple), "a list")):
+        if isinstance(value, types):
+            return word
+    return f"a {type(value).__name__}"
+
+
+def shown(value: Any) -> str:
+    """Return a value short enough for a message."""
+    if isinstance(value, Scalar):
+        value = value.text
+    if value is None or isinstance(value, (dict, list, tuple)):
+        return kind_of(value)
+    text = repr(value)
+    return text if len(text) <= 120 else f"{text[:100]}… ({len(text)} characters)"
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _at_least(least: int, most: int | None = None) -> BeforeValidator:
+    def check(value: Any) -> int:
+        number = as_int(value)
+        if number < least or (most is not None and number > most):
+            raise refuse(f"must be {f'at least {least}' if most is None else f'from {least} to {most}'}, not {number}")
+        return number
+
+    return BeforeValidator(check)
+
+
+Text = Annotated[str, BeforeValidator(as_text)]
+Line = Annotated[str, BeforeValidator(as_line)]
+Flag = Annotated[bool, BeforeValidator(as_flag)]
+Number = Annotated[float, BeforeValidator(as_number)]
+Duration = Annotated[str, BeforeValidator(as_duration)]
+VariableName = Annotated[str, BeforeValidator(as_variable_name)]
+Plain = Annotated[Any, BeforeValidator(as_plain)]
+Count = Annotated[int, _at_least(1)]
+CountOrZero = Annotated[int, _at_least(0)]
+Port = Annotated[int, _at_least(1, 65535)]

@@ -1,0 +1,1 @@
+"""Rules that look at more than one field of a submit config."""
