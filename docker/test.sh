@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# Everything that is tested here, on real parts, in one go.
+#
+#   bash docker/test.sh                 lint, unit tests, then the real Slurm, sshd, Airflow and gym
+#   bash docker/test.sh --fast          lint and unit tests only: a minute, and nothing but pip is needed
+#   bash docker/test.sh --real-stack    all of it, and a real vLLM on the CPU (5 GB, some minutes more)
+#   bash docker/test.sh -- ARG...       arguments for every pytest call, such as -k or -x
+#
+# It needs a Python from 3.11 on, and for the real parts root or sudo on Debian or Ubuntu. What it installs goes to
+# GYM_TEST_DIR (default: ~/.cache/airflow-gym-provider/test), the clusters it starts to folders under /tmp that it removes.
+# A test that is skipped counts as failed.
+set -euo pipefail
+
+here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
+repo=$(dirname -- "$here")
+# shellcheck source-path=SCRIPTDIR source=real_common.sh
+. "$here/real_common.sh"
+
+fast=0 real_stack=0
+while [ $# -gt 0 ]; do
+    case $1 in
+        --fast) fast=1 ;;
+        --real-stack) real_stack=1 ;;
+        --) shift; break ;;
+        -h | --help) sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+        *) fail "unknown argument: $1 (see --help)" ;;
+    esac
+    shift
+done
+pytest_words=("$@")
+
+failed=()
+# step NAME COMMAND...: runs it, tells how long it took, and goes on: one run shows every part that fails.
+step() {
+    local name=$1 began=$SECONDS
+    shift
+    say "== $name"
+    if "$@"; then
+        say "== $name: good, $((SECONDS - began)) s"
+    else
+        say "== $name: FAILED, $((SECONDS - began)) s"
+        failed+=("$name")
+    fi
+}
+
+make_environment() {
+    local python stamp
+    python=$(find_python 11 13 GYM_TEST_PYTHON)
+    stamp="$("$python" -V) $(sha256sum "$repo/pyproject.toml" | cut -c1-16) $repo"
+    venv=$home/venv
+    is_complete "$venv" "$stamp" && return 0
+    need_space "$home" 2000
+    say "installing Airflow and the tools for tests into $venv (two minutes or so)"
+    fresh_venv "$python" "$venv"
+    install_into "$venv" --upgrade 'pip>=25.1'
+    install_into "$venv" --editable "$repo" --group "$repo/pyproject.toml:test"
+    mark_complete "$venv" "$stamp"
+}
+
+lint() {
+    local code=0
+    ruff check . || code=1
+    ruff format --check . || code=1
+    mypy || code=1
+    git ls-files -z '*.sh' .ci/run | xargs -0 shellcheck || code=1
+    return $code
+}
+
+tests() { python -m pytest "$@" "${pytest_words[@]}"; }
+
+# Tests on the cluster mostly wait (a walltime takes 80 s of real time), so several run at once on few cores.
+on_cluster() { tests -n "${GYM_TEST_PROCESSES:-4}" --dist loadgroup "$@"; }
+
+home=$(absolute_dir "${GYM_TEST_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/airflow-gym-provider/test}")
+take_lock "$home"
+make_environment
+export PATH="$venv/bin:$PATH" GYM_TESTS_NO_SKIPS=1 GYM_TEST_DIR=$home
+unset PYTHONPATH AIRFLOW_HOME
+cd "$repo"
+
+step "lint" lint
+step "unit tests" tests tests/unit
+if [ "$fast" = 0 ]; then
+    step "integration tests on the real Slurm" on_cluster tests/integration
+    step "end to end on a real Airflow" tests tests/e2e -m "airflow and not real_gym and not real_stack"
+    step "end to end with the real gym" tests tests/e2e -m real_gym
+fi
+[ "$real_stack" = 0 ] || step "end to end with the real vLLM" tests tests/e2e -m real_stack
+
+if [ ${#failed[@]} -gt 0 ]; then
+    printf '%s failed: %s\n' "$(basename "$0")" "$(IFS=';'; echo "${failed[*]}")" >&2
+    exit 1
+fi
+say "all good after $((SECONDS / 60)) min $((SECONDS % 60)) s"
