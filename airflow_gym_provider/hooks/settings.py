@@ -151,10 +151,10 @@ def _host_key_check(conn_id: str, extra: Mapping[str, Any]) -> tuple[str | None,
         raise SlurmSettingsError(
             f"Connection {conn_id!r}: host_key is given and no_host_key_check is true: take one away"
         )
-    known = extra.get("known_hosts") or None
-    unchecked = _flag(skip) or _flag(extra.get("allow_host_key_change"))
+    known = str(extra.get("known_hosts") or "")
+    # "none" is how the ssh provider's triggers are told not to check
+    unchecked = _flag(skip) or _flag(extra.get("allow_host_key_change")) or known.lower() == "none"
     if not host_key:
-        # "none" is how the ssh provider's triggers are told not to check
-        return known, None, not (unchecked or str(known).lower() == "none")
+        return known or None, None, not unchecked
     # a bare key is an RSA key, as in the ssh provider
     return None, " ".join(host_key[:2]) if len(host_key) > 1 else f"ssh-rsa {host_key[0]}", True
