@@ -15,6 +15,7 @@ from typing import Any
 
 from .gym_files import Row, RunFiles, key
 from .gym_metrics import aggregate, quality
+from .nodes import on_this_node
 from .vllm_answers import LETTERS, answer_text, response
 
 
@@ -54,7 +55,7 @@ def ask(config: dict[str, Any], model_type: str | None, params: dict[str, Any]) 
     if model_type == "vllm_model":
         path, body["messages"] = "/chat/completions", body.pop("input")
     request = urllib.request.Request(
-        str(config["policy_base_url"]).rstrip("/") + path,
+        on_this_node(str(config["policy_base_url"])).rstrip("/") + path,
         data=json.dumps(body).encode(),
         headers={"Content-Type": "application/json", "Authorization": f"Bearer {config['policy_api_key']}"},
     )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from . import VERSION
+from .nodes import own_address
 from .vllm_answers import answer_text, chat, completion, cut, response, stream, text_of
 from .vllm_metrics import Metrics
 
@@ -149,16 +148,11 @@ class Server(ThreadingHTTPServer):
 
 
 def addresses(host: str) -> list[str]:
-    """Where to listen. All nodes of the local cluster share one machine but have an address each: a node's server takes
-    its node's address and, if that is free, localhost. So two nodes can use one port, as on real machines."""
-    node = os.environ.get("SLURMD_NODENAME")
-    if host not in ("", "0.0.0.0") or not node:
+    """Where to listen: everywhere, or on the node's own address and, if no other node has it, on localhost."""
+    own = own_address()
+    if host not in ("", "0.0.0.0") or own is None:
         return [host or "0.0.0.0"]
-    try:
-        own = socket.gethostbyname(node)
-    except OSError:
-        return ["0.0.0.0"]
-    return [own, "127.0.0.1"] if own.startswith("127.") and own != "127.0.0.1" else ["0.0.0.0"]
+    return [own, "127.0.0.1"]
 
 
 def listen(endpoint: Endpoint, host: str, port: int) -> int:
