@@ -36,7 +36,9 @@ _gym_main_{nonce} 3<&0 </dev/null; exit
 
 @dataclass(frozen=True)
 class Answer:
-    """What any transport returns for one script: exit status (of bash, or -1 when cut off), and both streams as text."""
+    """What any transport returns for one script: exit status (of bash, or -1 when cut off), and both streams as
+    text.
+    """
 
     returncode: int
     stdout: str
@@ -45,7 +47,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Frame:
-    """One named piece of a script's output: the words after the marker, and the text up to the next marker, unchanged."""
+    """One named piece of a script's output: the words after the marker, and the text up to the next marker,
+    unchanged.
+    """
 
     name: str
     args: tuple[str, ...]
@@ -97,10 +101,10 @@ class RemoteScript:
         """Wrap `body`, bash that may use `frame`, `framed` and `as_login` of remote.sh and `return` to end early.
 
         The body's standard input is empty; `payload` (text, sent after the program) waits on its descriptor 3. Programs
-        in `needs` that are found neither on PATH, nor in `slurm_bin`, nor on the PATH that /etc/profile sets (asked only
-        when `slurm_bin` is not given) keep the body from running: `Frames.error` then says so. `login_profile` takes PATH,
-        SLURM_CONF and LD_LIBRARY_PATH from the login start-up files in any case. Everything is sent on standard input,
-        never as an argument, so a body may hold secrets.
+        in `needs` that are found neither on PATH, nor in `slurm_bin`, nor on the PATH that /etc/profile sets (asked
+        only when `slurm_bin` is not given) keep the body from running: `Frames.error` then says so. `login_profile`
+        takes PATH, SLURM_CONF and LD_LIBRARY_PATH from the login start-up files in any case. Everything is sent on
+        standard input, never as an argument, so a body may hold secrets.
         """
         nonce = secrets.token_hex(8)
         program = _PROGRAM.format(

@@ -1,8 +1,8 @@
 """Slurm's words for the state of a job: which of them mean that it is over, and how.
 
 The one rule behind the table: what is not known to be an end is not an end. A word from a newer Slurm, a flag such as
-COMPLETING or REQUEUE_HOLD, an empty cell: all of them keep a job alive, because taking a live job for a finished one runs
-an evaluation twice, while waiting for a finished one costs minutes.
+COMPLETING or REQUEUE_HOLD, an empty cell: all of them keep a job alive, because taking a live job for a finished one
+runs an evaluation twice, while waiting for a finished one costs minutes.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ _CANCELLED_BY = re.compile(r"CANCELLED by (\d+)", re.IGNORECASE)
 def state_word(text: str) -> str:
     """The state in a cell: its first word in capitals, completed when a narrow column cut it.
 
-    "CANCELLED by 1000", "CANCELLED+" and "cancelled" are CANCELLED, "OUT_OF_ME+" is OUT_OF_MEMORY. A word that is not in
-    the table comes back as it is; a cut one that fits none or several stays cut; nothing gives "".
+    "CANCELLED by 1000", "CANCELLED+" and "cancelled" are CANCELLED, "OUT_OF_ME+" is OUT_OF_MEMORY. A word that is not
+    in the table comes back as it is; a cut one that fits none or several stays cut; nothing gives "".
     """
     word = text.split(maxsplit=1)[0].upper() if text.split() else ""
     if not word.endswith("+"):

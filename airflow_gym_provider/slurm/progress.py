@@ -1,0 +1,82 @@
+"""How far a running evaluation is, counted from where the last count stopped.
+
+Rollout files grow to hundreds of megabytes; a look every half minute reads only what is new.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from airflow_gym_provider.jobscript.quoting import quote
+from airflow_gym_provider.slurm.remote import Frames
+
+__all__ = ["Progress", "parse_progress", "progress_body"]
+
+_INPUTS = "_materialized_inputs.jsonl"
+_FUNCTION = """\
+_gym_progress() {  # TAG FILE OFFSET...: the size of FILE, and the ended lines between OFFSET and that size
+  local tag=$1 size
+  shift
+  frame progress "$tag"
+  while [ $# -gt 1 ]; do
+    if [ -r "$1" ] && size=$(wc -c <"$1"); then
+      [ "$size" -ge "$2" ] || set -- "$1" 0 "${@:3}"
+      printf '%s %s %s\\n' "$size" "$2" "$(tail -c "+$(($2 + 1))" -- "$1" | head -c "$((size - $2))" | wc -l)"
+    else
+      printf '0 0 0\\n'
+    fi
+    shift 2
+  done
+}
+"""
+_LINE = re.compile(r"(\d+) +(\d+) +(\d+)")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Rollouts written and expected, and how many bytes of either file that count covers.
+
+    `expected` is 0 until the servers of a benchmark are up. Give the last `Progress` back to the next look.
+    """
+
+    rollouts_path: str
+    done: int = 0
+    offset: int = 0
+    expected: int = 0
+    expected_offset: int = 0
+
+    @property
+    def inputs_path(self) -> str:
+        """The file that lists the expected rollouts: beside the rollouts, named after them."""
+        return f"{self.rollouts_path.removesuffix('.jsonl')}{_INPUTS}"
+
+
+def progress_body(progress: Mapping[str, Progress]) -> str:
+    """Bash that counts for each job key; "" for none. Never fails: an unreadable file counts as empty."""
+    calls = []
+    for index, item in enumerate(progress.values()):
+        files = [quote(item.rollouts_path), str(item.offset), quote(item.inputs_path), str(item.expected_offset)]
+        calls.append(f"_gym_progress {index} {' '.join(files)}")
+    return _FUNCTION + "\n".join(calls) if calls else ""
+
+
+def parse_progress(progress: Mapping[str, Progress], frames: Frames) -> dict[str, Progress]:
+    """The new counts for each job key; the old ones where no whole answer came."""
+    answers = {frame.arg(0): frame.text for frame in frames.named("progress")}
+    found = {}
+    for index, (key, item) in enumerate(progress.items()):
+        lines = [_LINE.fullmatch(line.strip()) for line in answers.get(str(index), "").split("\n")[:2]]
+        if len(lines) == 2 and lines[0] and lines[1]:
+            done, offset = _added(lines[0], item.done)
+            expected, expected_offset = _added(lines[1], item.expected)
+            found[key] = Progress(item.rollouts_path, done, offset, expected, expected_offset)
+        else:
+            found[key] = item
+    return found
+
+
+def _added(line: re.Match[str], before: int) -> tuple[int, int]:
+    size, start, lines = (int(part) for part in line.groups())
+    return (before if start else 0) + lines, size  # counted from 0: the file is new, or was written anew

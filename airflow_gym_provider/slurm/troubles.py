@@ -1,0 +1,87 @@
+"""When squeue or sacct cannot answer: what kind of trouble that is, in words for people.
+
+None of these says anything about a job. A caller keeps waiting through all of them; the kind only tells how: slower
+after RATE_LIMITED, without accounting at all after ACCOUNTING_DISABLED.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+__all__ = ["Problem", "ProblemKind", "tool_problem"]
+
+
+class ProblemKind(StrEnum):
+    """Why a tool gave no answer to rely on."""
+
+    ACCOUNTING_DISABLED = "accounting_disabled"
+    RATE_LIMITED = "rate_limited"
+    TIMED_OUT = "timed_out"
+    UNREACHABLE = "unreachable"
+    UNKNOWN_CLUSTER = "unknown_cluster"
+    NO_TOOL = "no_tool"
+    CUT = "cut"
+    OTHER = "other"
+
+
+class Problem(str):
+    """One trouble as text for people, with its `kind`. Equal to the same text."""
+
+    kind: ProblemKind
+
+    def __new__(cls, text: str, kind: ProblemKind) -> Problem:
+        """A problem that reads as `text`."""
+        problem = super().__new__(cls, text)
+        problem.kind = kind
+        return problem
+
+
+# The first that fits decides. Texts of Slurm 22.05 to 25.05 (src/common/slurm_errno.c and the tools' own).
+_KINDS = (
+    (ProblemKind.ACCOUNTING_DISABLED, r"accounting storage is disabled"),
+    (ProblemKind.RATE_LIMITED, r"rate.?limit"),
+    (ProblemKind.UNKNOWN_CLUSTER, r"No cluster |invalid entry for --cluster"),
+    (ProblemKind.TIMED_OUT, r"timed? ?out"),
+    (
+        ProblemKind.UNREACHABLE,
+        r"Connection refused|Unable to (?:contact|connect|establish|resolve)|connect(?:ion)? failure"
+        r"|persist(?:ent)?.conn|No route to host|talking to the database|Zero Bytes|Unexpected message|in standby mode"
+        r"|establish a configuration source",
+    ),
+)
+_NOT_KNOWN = re.compile(r"Invalid job id specified", re.IGNORECASE)
+_ERROR_LINE = re.compile(r"^(?:s\w+: (?:error|fatal): |slurm_\w+ error: )(.+)", re.MULTILINE)
+_TIMEOUT_STATUSES = (124, 137)  # of timeout(1): it ended the tool, or had to kill it
+_ADVICE = (
+    "accounting is disabled on this cluster, so how a job ended is known only while squeue remembers it (MinJobAge); "
+    "an evaluation chain needs slurmdbd"
+)
+
+
+def tool_problem(tool: str, status: int | None, stderr: str) -> Problem | None:
+    """What kept `tool` from answering; None when its answer can be relied on, even an empty one.
+
+    `status` is its exit status, None when the connection ended before it was known. "Invalid job id specified" is an
+    answer: slurmctld does not know that job. An exit status of 0 beside an error about the connection is none: some
+    releases of sacct print what they have and exit 0.
+    """
+    if status is None:
+        return Problem(f"{tool}: its answer was cut off", ProblemKind.CUT)
+    if status in _TIMEOUT_STATUSES:
+        return Problem(f"{tool}: no answer in time", ProblemKind.TIMED_OUT)
+    errors = list(dict.fromkeys(line.strip() for line in _ERROR_LINE.findall(stderr)))
+    if tool == "squeue" and all(_NOT_KNOWN.search(line) for line in errors) and (errors or not status):
+        return None
+    said = "; ".join(errors) or " ".join(stderr.split())
+    kind = _kind(status, said)
+    if status == 0 and (not errors or kind is ProblemKind.OTHER):
+        return None
+    text = f"{_ADVICE} ({said})" if kind is ProblemKind.ACCOUNTING_DISABLED else said or f"exit status {status}"
+    return Problem(f"{tool}: {text}"[:600], kind)
+
+
+def _kind(status: int, said: str) -> ProblemKind:
+    if status in (126, 127):
+        return ProblemKind.NO_TOOL
+    return next((kind for kind, pattern in _KINDS if re.search(pattern, said, re.IGNORECASE)), ProblemKind.OTHER)
