@@ -12,6 +12,8 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=SCRIPTDIR/processes.sh
+source "$here/processes.sh"
 # shellcheck source=SCRIPTDIR/cluster/common.sh
 source "$here/cluster/common.sh"
 # shellcheck source=SCRIPTDIR/cluster/packages.sh

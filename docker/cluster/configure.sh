@@ -4,27 +4,10 @@
 cluster_parts=$here/cluster
 standins=$here/standins
 
-port_is_free() { ! ss -Hltn "sport = :$1" | grep -q .; }
-
-# Eight neighbours below the kernel's own range for outgoing connections.
-choose_ports() {
-  local base offset attempt
-  for attempt in $(seq 200); do
-    base=$((21000 + (RANDOM % 1100) * 8))
-    for offset in 0 1 2 3 4 5 6 7; do
-      port_is_free $((base + offset)) || continue 2
-    done
-    printf '%s\n' "port_base=$base" >"$dir/ports"
-    return 0
-  done
-  die "found no eight free neighbouring ports between 21000 and 29800 in $attempt attempts"
-}
-
 load_ports() {
   [ -s "$dir/ports" ] || die "no cluster in $dir: run '$here/cluster.sh up --dir $dir' first"
   local port_base
-  # shellcheck source=/dev/null
-  source "$dir/ports"
+  port_base=$(cat "$dir/ports")
   database_port=$port_base dbd_port=$((port_base + 1)) ctld_port=$((port_base + 2)) ssh_port=$((port_base + 3))
   node_port=$((port_base + 4))
 }
@@ -51,7 +34,7 @@ fill() {
 
 configure() {
   local file gpu
-  [ -s "$dir/ports" ] || choose_ports
+  [ -s "$dir/ports" ] || choose_ports 8 >"$dir/ports"
   load_ports
   make_secrets
   for file in slurm.conf slurmdbd.conf gres.conf plugstack.conf cgroup.conf sshd_config; do
@@ -91,6 +74,6 @@ export GYM_SSH_PORT=$ssh_port
 export GYM_SSH_USER=$(id -un)
 export GYM_SSH_KEY=$key
 export GYM_SSH_KNOWN_HOSTS=$dir/ssh/known_hosts
-export AIRFLOW_CONN_GYM_CLUSTER='{"conn_type": "ssh", "host": "127.0.0.1", "port": $ssh_port, "login": "$(id -un)", "extra": {"key_file": "$key", "host_key": "$host_key", "look_for_keys": "false"}}'
+export AIRFLOW_CONN_GYM_CLUSTER='{"conn_type": "ssh", "host": "127.0.0.1", "port": $ssh_port, "login": "$(id -un)", "extra": {"key_file": "$key", "host_key": "$host_key", "look_for_keys": "false", "poll_interval": "5"}}'
 END
 }

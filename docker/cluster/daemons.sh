@@ -91,34 +91,23 @@ sinfo_line() {
 
 # Jobs first, so that no step outlives its node; then the daemons, the last started first.
 stop_daemons() {
-  local index sessions="" tenths=80
+  local index tenths=80
   if alive slurmctld; then
     # shellcheck disable=SC2046  # one word per job id
     scancel --full $(squeue -h -o %A 2>/dev/null) 2>/dev/null || true
     while [ -n "$(squeue -h -o %A 2>/dev/null)" ] && [ $((tenths--)) -gt 0 ]; do sleep 0.1; done
   fi
-  alive sshd && sessions=$(descendants "$(pid_of sshd)")
   for ((index = ${#daemons[@]} - 1; index >= 0; index--)); do
     stop "${daemons[index]}"
   done
-  # shellcheck disable=SC2086  # one word per process id
-  [ -z "$sessions" ] || kill -TERM $sessions 2>/dev/null || true
   stop_step_managers
 }
 
-descendants() {
-  local child
-  for child in $(pgrep -P "$1"); do
-    descendants "$child"
-    printf '%s ' "$child"
-  done
-}
-
-# A step's manager detaches itself from its node's daemon; it still carries our mark.
+# A step's manager leaves its node daemon's session, but keeps the node's log open.
 stop_step_managers() {
   local pid
   for pid in $(pgrep -u "$(id -u)" slurmstepd || true); do
-    is_ours "$pid" && kill -KILL "$pid" 2>/dev/null
+    find "/proc/$pid/fd" -lname "$dir/log/*" 2>/dev/null | grep -q . && kill -KILL "$pid" 2>/dev/null
   done
   return 0
 }
