@@ -1,0 +1,71 @@
+"""Job steps: one ``srun`` each, fed with its shell text through a here-document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from airflow_gym_provider.jobscript.names import file_stem
+from airflow_gym_provider.jobscript.quoting import heredoc_delimiter, quote
+from airflow_gym_provider.jobscript.templating import render_template
+
+
+@dataclass(frozen=True)
+class Step:
+    """One kind of process of the job: where it runs, in which image, and what its shell does.
+
+    `nodes` are 0-based indexes into the allocation, one process on each; None is the only node of a one-node job.
+    `body` is complete bash text. It finds its place among the nodes (0, 1, …) in ``$1``, and from ``$2`` on
+    `arguments`, which are bash words of the batch shell.
+    """
+
+    title: str
+    name: str
+    body: str
+    container: str | None = None
+    mounts: Sequence[str] = ()
+    workdir: str | None = None
+    nodes: Sequence[int] | None = None
+    arguments: Sequence[str] = ()
+    log_stem: str | None = None
+
+    @property
+    def log(self) -> str:
+        """The step's log as a bash word, relative to the benchmark's directory."""
+        return f'logs/{self.log_stem or file_stem(self.name)}-"$SLURM_JOB_ID".log'
+
+    def render(self) -> str:
+        """The step started in the background, its PID remembered for the health checks."""
+        return self._render(background=True)
+
+    def render_foreground(self) -> str:
+        """The step run to its end; its exit status is left in ``${driver_status}``."""
+        return self._render(background=False)
+
+    def _render(self, *, background: bool) -> str:
+        return render_template(
+            "step.sh.j2",
+            step=self,
+            background=background,
+            options=self._options(),
+            log=self.log,
+            end=heredoc_delimiter(self.log_stem or file_stem(self.name), self.body),
+            several=self.nodes is not None and len(self.nodes) > 1,
+        )
+
+    def _options(self) -> list[str]:
+        options = ["--overlap", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1"]
+        if self.nodes is not None:
+            options.append('--nodelist="${nodes[' + ("node" if len(self.nodes) > 1 else str(self.nodes[0])) + ']}"')
+        if self.container is not None:
+            options += ["--no-container-mount-home", quote(f"--container-image={self.container}")]
+            if self.mounts:
+                options.append(quote("--container-mounts=" + ",".join(bind_mounts(self.mounts))))
+            if self.workdir is not None:
+                options.append(quote(f"--container-workdir={self.workdir}"))
+        return options
+
+
+def bind_mounts(mounts: Sequence[str]) -> list[str]:
+    """Mounts in Pyxis' form ``src:dst[:flags]``, each once; a bare source is mounted at its own path."""
+    return list(dict.fromkeys(mount if ":" in mount else f"{mount}:{mount}" for mount in mounts))

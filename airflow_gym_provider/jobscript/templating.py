@@ -1,0 +1,35 @@
+"""The jinja2 environment in which the bash templates are rendered."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import jinja2
+
+from airflow_gym_provider.jobscript.names import one_line
+from airflow_gym_provider.jobscript.quoting import quote
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(  # noqa: S701 - the output is bash, not HTML; values pass through `q`
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=False,
+        auto_reload=False,
+    )
+    environment.filters["q"] = lambda value: quote(str(value))
+    environment.filters["one_line"] = one_line
+    return environment
+
+
+def render_template(name: str, **values: object) -> str:
+    """The text of ``templates/<name>`` with `values`, without a trailing line break.
+
+    Filters: ``q`` quotes a value as one shell word, ``one_line`` makes it fit for a comment. A variable that the
+    template names and `values` lacks is an error, never an empty string.
+    """
+    return _environment().get_template(name).render(**values)
