@@ -6,9 +6,9 @@
 #   docker/cluster.sh status [--dir DIR]   what runs; exit 0 only if all of it does
 #   docker/cluster.sh env    [--dir DIR]   shell lines that point a client at it: eval "$(docker/cluster.sh env)"
 #
-# DIR (or GYM_CLUSTER_DIR) holds everything: configuration, keys, database, logs, ports. Without it, /tmp/gym-cluster-<uid>.
-# Everything runs as the user who calls this. Slurm's own /etc files are neither read nor written. The GPUs do not exist,
-# and containers are accepted but not started: see cluster/pyxis_standin.c.
+# DIR (or GYM_CLUSTER_DIR; default /tmp/gym-cluster-<uid>) holds everything: configuration, keys, database, logs, ports.
+# Everything runs as the user who calls this. Slurm's own /etc files are neither read nor written. The GPUs do not
+# exist, and containers are accepted but not started: see cluster/pyxis_standin.c.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -26,60 +26,60 @@ source "$here/cluster/configure.sh"
 source "$here/cluster/daemons.sh"
 
 usage() {
-  sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+    sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
 }
 
 up() {
-  local began=$SECONDS
-  install_packages
-  make_folder
-  exec 9>"$dir/lock"
-  flock 9
-  configure
-  build_pyxis_standin
-  start_daemons
-  say "Slurm is up after $((SECONDS - began)) s: $(sinfo_line)"
+    local began=$SECONDS
+    install_packages
+    make_folder
+    exec 9>"$dir/lock"
+    flock 9
+    configure
+    build_pyxis_standin
+    start_daemons
+    say "Slurm is up after $((SECONDS - began)) s: $(sinfo_line)"
 }
 
 down() {
-  [ -d "$dir" ] || { say "nothing to end: $dir does not exist"; return 0; }
-  exec 9>"$dir/lock"
-  flock 9
-  stop_daemons
-  say "Slurm in $dir is down"
+    [ -d "$dir" ] || { say "nothing to end: $dir does not exist"; return 0; }
+    exec 9>"$dir/lock"
+    flock 9
+    stop_daemons
+    say "Slurm in $dir is down"
 }
 
 status() {
-  local name failed=0
-  for name in "${daemons[@]}"; do
-    if alive "$name"; then
-      say "$name: running, process $(pid_of "$name")"
-    else
-      say "$name: not running"
-      failed=1
-    fi
-  done
-  [ "$failed" = 0 ] && sinfo
+    local name failed=0
+    for name in "${daemons[@]}"; do
+        if alive "$name"; then
+            say "$name: running, process $(pid_of "$name")"
+        else
+            say "$name: not running"
+            failed=1
+        fi
+    done
+    [ "$failed" = 0 ] && sinfo
 }
 
 main() {
-  local command=${1:-}
-  [ $# -gt 0 ] && shift
-  while [ $# -gt 0 ]; do
-    case $1 in
-      --dir) dir=${2:?--dir wants a folder}; shift 2 ;;
-      --dir=*) dir=${1#--dir=}; shift ;;
-      *) die "unknown argument: $1 (see $0 --help)" ;;
+    local command=${1:-}
+    [ $# -gt 0 ] && shift
+    while [ $# -gt 0 ]; do
+        case $1 in
+            --dir) dir=${2:?--dir wants a folder}; shift 2 ;;
+            --dir=*) dir=${1#--dir=}; shift ;;
+            *) die "unknown argument: $1 (see $0 --help)" ;;
+        esac
+    done
+    check_folder_name
+    clean_environment
+    case $command in
+        up | down | status) "$command" ;;
+        env) load_ports; print_environment ;;
+        -h | --help | help) usage ;;
+        *) usage >&2; exit 2 ;;
     esac
-  done
-  check_folder_name
-  clean_environment
-  case $command in
-    up | down | status) "$command" ;;
-    env) load_ports; print_environment ;;
-    -h | --help | help) usage ;;
-    *) usage >&2; exit 2 ;;
-  esac
 }
 
 main "$@"

@@ -5,68 +5,70 @@ cluster_parts=$here/cluster
 standins=$here/standins
 
 load_ports() {
-  [ -s "$dir/ports" ] || die "no cluster in $dir: run '$here/cluster.sh up --dir $dir' first"
-  local port_base
-  port_base=$(cat "$dir/ports")
-  database_port=$port_base dbd_port=$((port_base + 1)) ctld_port=$((port_base + 2)) ssh_port=$((port_base + 3))
-  node_port=$((port_base + 4))
+    [ -s "$dir/ports" ] || die "no cluster in $dir: run '$here/cluster.sh up --dir $dir' first"
+    local port_base
+    port_base=$(cat "$dir/ports")
+    database_port=$port_base dbd_port=$((port_base + 1)) ctld_port=$((port_base + 2)) ssh_port=$((port_base + 3))
+    node_port=$((port_base + 4))
 }
 
 make_secrets() {
-  local key
-  [ -s "$dir/state/munge.key" ] || (umask 077 && dd if=/dev/urandom of="$dir/state/munge.key" bs=1024 count=1 status=none)
-  [ -s "$dir/state/password" ] || (umask 077 && head -c 18 /dev/urandom | base64 | tr -d '+/=' >"$dir/state/password")
-  for key in host_key user_key; do
-    [ -s "$dir/ssh/$key" ] || ssh-keygen -q -t ed25519 -N '' -C "gym-cluster $key" -f "$dir/ssh/$key"
-  done
-  cp "$dir/ssh/user_key.pub" "$dir/ssh/authorized_keys"
-  printf '[127.0.0.1]:%s %s\n' "$ssh_port" "$(cut -d' ' -f1,2 "$dir/ssh/host_key.pub")" >"$dir/ssh/known_hosts"
+    local key
+    [ -s "$dir/state/munge.key" ] ||
+        (umask 077 && dd if=/dev/urandom of="$dir/state/munge.key" bs=1024 count=1 status=none)
+    [ -s "$dir/state/password" ] || (umask 077 && head -c 18 /dev/urandom | base64 | tr -d '+/=' >"$dir/state/password")
+    for key in host_key user_key; do
+        [ -s "$dir/ssh/$key" ] || ssh-keygen -q -t ed25519 -N '' -C "gym-cluster $key" -f "$dir/ssh/$key"
+    done
+    cp "$dir/ssh/user_key.pub" "$dir/ssh/authorized_keys"
+    printf '[127.0.0.1]:%s %s\n' "$ssh_port" "$(cut -d' ' -f1,2 "$dir/ssh/host_key.pub")" >"$dir/ssh/known_hosts"
 }
 
 # fill FILE: the template with its @NAMES@ replaced.
 fill() {
-  sed -e "s|@DIR@|$dir|g" -e "s|@USER@|$(id -un)|g" -e "s|@STANDINS@|$standins|g" \
-    -e "s|@DATABASE_PORT@|$database_port|g" -e "s|@DBD_PORT@|$dbd_port|g" -e "s|@CTLD_PORT@|$ctld_port|g" \
-    -e "s|@SSH_PORT@|$ssh_port|g" -e "s|@PASSWORD@|$(cat "$dir/state/password")|g" \
-    -e "s|@N1_PORT@|$node_port|g" -e "s|@N2_PORT@|$((node_port + 1))|g" \
-    -e "s|@N3_PORT@|$((node_port + 2))|g" -e "s|@N4_PORT@|$((node_port + 3))|g" "$cluster_parts/$1.in"
+    sed -e "s|@DIR@|$dir|g" -e "s|@USER@|$(id -un)|g" -e "s|@STANDINS@|$standins|g" \
+        -e "s|@DATABASE_PORT@|$database_port|g" -e "s|@DBD_PORT@|$dbd_port|g" -e "s|@CTLD_PORT@|$ctld_port|g" \
+        -e "s|@SSH_PORT@|$ssh_port|g" -e "s|@PASSWORD@|$(cat "$dir/state/password")|g" \
+        -e "s|@N1_PORT@|$node_port|g" -e "s|@N2_PORT@|$((node_port + 1))|g" \
+        -e "s|@N3_PORT@|$((node_port + 2))|g" -e "s|@N4_PORT@|$((node_port + 3))|g" "$cluster_parts/$1.in"
 }
 
 configure() {
-  local file gpu
-  [ -s "$dir/ports" ] || choose_ports 8 >"$dir/ports"
-  load_ports
-  make_secrets
-  for file in slurm.conf slurmdbd.conf gres.conf plugstack.conf cgroup.conf sshd_config; do
-    (umask 077 && fill "$file" >"$dir/etc/$file")
-  done
-  chmod 0644 "$dir"/etc/{slurm,gres,plugstack,cgroup}.conf
-  # Ordinary files: slurmd says that they are no devices, and counts them all the same.
-  for gpu in 0 1 2 3 4 5 6 7; do : >"$dir/lib/gpu$gpu"; done
-  # Slurm from 23.11 on looks for cgroups even if nothing uses them, and a container has none to give.
-  slurm_is_at_least 23 11 && echo 'CgroupPlugin=disabled' >>"$dir/etc/cgroup.conf"
-  prepare_names
+    local file gpu
+    [ -s "$dir/ports" ] || choose_ports 8 >"$dir/ports"
+    load_ports
+    make_secrets
+    for file in slurm.conf slurmdbd.conf gres.conf plugstack.conf cgroup.conf sshd_config; do
+        (umask 077 && fill "$file" >"$dir/etc/$file")
+    done
+    chmod 0644 "$dir"/etc/{slurm,gres,plugstack,cgroup}.conf
+    # Ordinary files: slurmd says that they are no devices, and counts them all the same.
+    for gpu in 0 1 2 3 4 5 6 7; do : >"$dir/lib/gpu$gpu"; done
+    # Slurm from 23.11 on looks for cgroups even if nothing uses them, and a container has none to give.
+    slurm_is_at_least 23 11 && echo 'CgroupPlugin=disabled' >>"$dir/etc/cgroup.conf"
+    prepare_names
 }
 
 slurm_is_at_least() {
-  local major minor
-  IFS=' .' read -r _ major minor _ < <(slurmd -V)
-  [ "$((10#$major))" -gt "$1" ] || { [ "$((10#$major))" -eq "$1" ] && [ "$((10#$minor))" -ge "$2" ]; }
+    local major minor
+    IFS=' .' read -r _ major minor _ < <(slurmd -V)
+    [ "$((10#$major))" -gt "$1" ] || { [ "$((10#$major))" -eq "$1" ] && [ "$((10#$minor))" -ge "$2" ]; }
 }
 
 build_pyxis_standin() {
-  local source=$cluster_parts/pyxis_standin.c plugin=$dir/lib/pyxis_standin.so
-  [ "$plugin" -nt "$source" ] && return 0
-  gcc -std=gnu11 -Wall -Wextra -Werror -O1 -fPIC -shared -o "$plugin.new" "$source" ||
-    die "the Pyxis stand-in does not compile: $source"
-  mv "$plugin.new" "$plugin"
+    local source=$cluster_parts/pyxis_standin.c plugin=$dir/lib/pyxis_standin.so
+    [ "$plugin" -nt "$source" ] && return 0
+    gcc -std=gnu11 -Wall -Wextra -Werror -O1 -fPIC -shared -o "$plugin.new" "$source" ||
+        die "the Pyxis stand-in does not compile: $source"
+    mv "$plugin.new" "$plugin"
 }
 
 # What a client needs: Slurm's commands in this shell, plain ssh, and Airflow's connection "gym_cluster".
 print_environment() {
-  local host_key key=$dir/ssh/user_key
-  host_key=$(cut -d' ' -f1,2 "$dir/ssh/host_key.pub")
-  cat <<END
+    local host_key extra key=$dir/ssh/user_key
+    host_key=$(cut -d' ' -f1,2 "$dir/ssh/host_key.pub")
+    extra="{\"key_file\": \"$key\", \"host_key\": \"$host_key\", \"look_for_keys\": \"false\", \"poll_interval\": \"5\"}"
+    cat <<END
 export GYM_CLUSTER_DIR=$dir
 export SLURM_CONF=$dir/etc/slurm.conf
 export GYM_SSH_HOST=127.0.0.1
@@ -74,6 +76,10 @@ export GYM_SSH_PORT=$ssh_port
 export GYM_SSH_USER=$(id -un)
 export GYM_SSH_KEY=$key
 export GYM_SSH_KNOWN_HOSTS=$dir/ssh/known_hosts
-export AIRFLOW_CONN_GYM_CLUSTER='{"conn_type": "ssh", "host": "127.0.0.1", "port": $ssh_port, "login": "$(id -un)", "extra": {"key_file": "$key", "host_key": "$host_key", "look_for_keys": "false", "poll_interval": "5"}}'
+export AIRFLOW_CONN_GYM_CLUSTER='$(airflow_connection "$extra")'
 END
+}
+
+airflow_connection() {
+    printf '{"conn_type": "ssh", "host": "127.0.0.1", "port": %s, "login": "%s", "extra": %s}' "$ssh_port" "$(id -un)" "$1"
 }

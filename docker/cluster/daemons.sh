@@ -2,35 +2,36 @@
 # The daemons, in the order in which they need each other.
 
 start_daemons() {
-  start munged munged --foreground --force --key-file="$dir/state/munge.key" --socket="$dir/run/munge/socket" \
-    --log-file="$dir/log/munged.log" --pid-file="$dir/run/munge/pid" --seed-file="$dir/state/munge.seed"
-  start_database
-  wait_for munged 10 munge -S "$dir/run/munge/socket" -n
-  start slurmdbd slurmdbd -D
-  wait_for slurmdbd 30 accounting_answers
-  register_accounts
-  start slurmctld slurmctld -D
-  wait_for slurmctld 30 scontrol ping
-  local node
-  for node in "${nodes[@]}"; do
-    start_in_node_world "slurmd-$node" slurmd -D -N "$node"
-  done
-  start_sshd
-  repair_nodes
+    start munged munged --foreground --force --key-file="$dir/state/munge.key" --socket="$dir/run/munge/socket" \
+        --log-file="$dir/log/munged.log" --pid-file="$dir/run/munge/pid" --seed-file="$dir/state/munge.seed"
+    start_database
+    wait_for munged 10 munge -S "$dir/run/munge/socket" -n
+    start slurmdbd slurmdbd -D
+    wait_for slurmdbd 30 accounting_answers
+    register_accounts
+    start slurmctld slurmctld -D
+    wait_for slurmctld 30 scontrol ping
+    local node
+    for node in "${nodes[@]}"; do
+        start_in_node_world "slurmd-$node" slurmd -D -N "$node"
+    done
+    start_sshd
+    repair_nodes
 }
 
 start_database() {
-  local data=$dir/state/database options
-  options=(--no-defaults --datadir="$data" --user="$(id -un)" --socket="$dir/run/database.sock" --bind-address=127.0.0.1
-    --innodb-buffer-pool-size=64M --innodb-log-file-size=32M --innodb-lock-wait-timeout=900 --performance-schema=OFF)
-  if [ ! -d "$data/mysql" ]; then
-    rm -rf "$data"
-    mariadb-install-db "${options[@]}" --auth-root-authentication-method=normal --skip-test-db \
-      >"$dir/log/mariadb-install.out" 2>&1 || die "the database cannot be made: see $dir/log/mariadb-install.out"
-  fi
-  start mariadbd mariadbd "${options[@]}" --port="$database_port" --pid-file="$dir/run/database.pid"
-  wait_for mariadbd 30 database_shell <<<'SELECT 1;'
-  database_shell <<END
+    local data=$dir/state/database options
+    options=(--no-defaults --datadir="$data" --user="$(id -un)" --socket="$dir/run/database.sock"
+        --bind-address=127.0.0.1 --innodb-buffer-pool-size=64M --innodb-log-file-size=32M
+        --innodb-lock-wait-timeout=900 --performance-schema=OFF)
+    if [ ! -d "$data/mysql" ]; then
+        rm -rf "$data"
+        mariadb-install-db "${options[@]}" --auth-root-authentication-method=normal --skip-test-db \
+            >"$dir/log/mariadb-install.out" 2>&1 || die "the database cannot be made: see $dir/log/mariadb-install.out"
+    fi
+    start mariadbd mariadbd "${options[@]}" --port="$database_port" --pid-file="$dir/run/database.pid"
+    wait_for mariadbd 30 database_shell <<<'SELECT 1;'
+    database_shell <<END
 CREATE DATABASE IF NOT EXISTS slurm;
 CREATE USER IF NOT EXISTS 'slurm'@'localhost', 'slurm'@'127.0.0.1';
 ALTER USER 'slurm'@'localhost' IDENTIFIED BY '$(cat "$dir/state/password")';
@@ -40,74 +41,74 @@ END
 }
 
 database_shell() { # SQL on standard input
-  mariadb --no-defaults --user=root --socket="$dir/run/database.sock"
+    mariadb --no-defaults --user=root --socket="$dir/run/database.sock"
 }
 
 # sacctmgr exits 0 even when it cannot connect; only an empty error stream is an answer.
 accounting_answers() {
-  local problems
-  problems=$(sacctmgr -n show cluster 2>&1 >/dev/null)
-  [ -z "$problems" ] || { printf '%s\n' "$problems"; return 1; }
+    local problems
+    problems=$(sacctmgr -n show cluster 2>&1 >/dev/null)
+    [ -z "$problems" ] || { printf '%s\n' "$problems"; return 1; }
 }
 
 # slurmctld refuses to start for a cluster that accounting has never heard of.
 register_accounts() {
-  local user
-  [ -n "$(sacctmgr -nP show cluster gym format=cluster)" ] || sacctmgr -iQ add cluster gym >/dev/null
-  [ -n "$(sacctmgr -nP show account eval format=account)" ] ||
-    sacctmgr -iQ add account eval Description=evaluations Organization=gym >/dev/null
-  for user in root "$(id -un)" ${SUDO_USER:+"$SUDO_USER"}; do
-    [ -n "$(sacctmgr -nP show assoc user="$user" account=eval format=user)" ] ||
-      sacctmgr -iQ add user "$user" Account=eval DefaultAccount=eval AdminLevel=Administrator >/dev/null
-  done
+    local user
+    [ -n "$(sacctmgr -nP show cluster gym format=cluster)" ] || sacctmgr -iQ add cluster gym >/dev/null
+    [ -n "$(sacctmgr -nP show account eval format=account)" ] ||
+        sacctmgr -iQ add account eval Description=evaluations Organization=gym >/dev/null
+    for user in root "$(id -un)" ${SUDO_USER:+"$SUDO_USER"}; do
+        [ -n "$(sacctmgr -nP show assoc user="$user" account=eval format=user)" ] ||
+            sacctmgr -iQ add user "$user" Account=eval DefaultAccount=eval AdminLevel=Administrator >/dev/null
+    done
 }
 
 start_sshd() {
-  # sshd as root insists on this folder, which systemd would have made.
-  [ "$(id -u)" != 0 ] || mkdir -p /run/sshd
-  start_in_node_world sshd "$(command -v sshd)" -D -e -f "$dir/etc/sshd_config"
-  wait_for sshd 10 ssh-keyscan -T 2 -p "$ssh_port" 127.0.0.1
+    # sshd as root insists on this folder, which systemd would have made.
+    [ "$(id -u)" != 0 ] || mkdir -p /run/sshd
+    start_in_node_world sshd "$(command -v sshd)" -D -e -f "$dir/etc/sshd_config"
+    wait_for sshd 10 ssh-keyscan -T 2 -p "$ssh_port" 127.0.0.1
 }
 
 nodes_are_usable() {
-  [ "$(sinfo -h -N -p debug -t idle,mix,alloc -o %N | sort -u | wc -l)" = ${#nodes[@]} ]
+    [ "$(sinfo -h -N -p debug -t idle,mix,alloc -o %N | sort -u | wc -l)" = ${#nodes[@]} ]
 }
 
 # A node that a test set down, or that was lost with its daemon, comes back.
 repair_nodes() {
-  local node state
-  for node in "${nodes[@]}"; do
-    state=$(sinfo -h -n "$node" -p debug -o %T)
-    case $state in
-      down* | drain* | fail*) scontrol update nodename="$node" state=resume 2>/dev/null || true ;;
-    esac
-  done
-  wait_for slurmctld 30 nodes_are_usable
+    local node state
+    for node in "${nodes[@]}"; do
+        state=$(sinfo -h -n "$node" -p debug -o %T)
+        case $state in
+            down* | drain* | fail*) scontrol update nodename="$node" state=resume 2>/dev/null || true ;;
+        esac
+    done
+    wait_for slurmctld 30 nodes_are_usable
 }
 
 sinfo_line() {
-  sinfo -h -o '%P %D nodes %G' | tr '\n' ';'
+    sinfo -h -o '%P %D nodes %G' | tr '\n' ';'
 }
 
 # Jobs first, so that no step outlives its node; then the daemons, the last started first.
 stop_daemons() {
-  local index tenths=80
-  if alive slurmctld; then
-    # shellcheck disable=SC2046  # one word per job id
-    scancel --full $(squeue -h -o %A 2>/dev/null) 2>/dev/null || true
-    while [ -n "$(squeue -h -o %A 2>/dev/null)" ] && [ $((tenths--)) -gt 0 ]; do sleep 0.1; done
-  fi
-  for ((index = ${#daemons[@]} - 1; index >= 0; index--)); do
-    stop "${daemons[index]}"
-  done
-  stop_step_managers
+    local index tenths=80
+    if alive slurmctld; then
+        # shellcheck disable=SC2046  # one word per job id
+        scancel --full $(squeue -h -o %A 2>/dev/null) 2>/dev/null || true
+        while [ -n "$(squeue -h -o %A 2>/dev/null)" ] && [ $((tenths--)) -gt 0 ]; do sleep 0.1; done
+    fi
+    for ((index = ${#daemons[@]} - 1; index >= 0; index--)); do
+        stop "${daemons[index]}"
+    done
+    stop_step_managers
 }
 
 # A step's manager leaves its node daemon's session, but keeps the node's log open.
 stop_step_managers() {
-  local pid
-  for pid in $(pgrep -u "$(id -u)" slurmstepd || true); do
-    find "/proc/$pid/fd" -lname "$dir/log/*" 2>/dev/null | grep -q . && kill -KILL "$pid" 2>/dev/null
-  done
-  return 0
+    local pid
+    for pid in $(pgrep -u "$(id -u)" slurmstepd || true); do
+        find "/proc/$pid/fd" -lname "$dir/log/*" 2>/dev/null | grep -q . && kill -KILL "$pid" 2>/dev/null
+    done
+    return 0
 }
