@@ -49,5 +49,7 @@ def _is_own(ref: JobRef, work_dir: str, submit: str | None) -> bool:
 
 
 def _comparable(path: str) -> str:
-    # Accounting stores quotes and backslashes in more than one way of escaping them, over its releases.
-    return re.sub(r"[\\'\"]", "", posixpath.normpath(path))
+    # Accounting keeps some characters differently: a double quote comes back as a backtick (22.05), a backslash
+    # doubled, a letter that the database's character set lacks as "?". What every release keeps is enough to compare
+    # by.
+    return re.sub(r"[^A-Za-z0-9/._-]", "", posixpath.normpath(path))

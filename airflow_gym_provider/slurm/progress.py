@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from airflow_gym_provider.jobscript.quoting import quote
 from airflow_gym_provider.slurm.remote import Frames
 
-__all__ = ["Progress", "parse_progress", "progress_body"]
+__all__ = ["Progress", "beside", "parse_progress", "progress_body"]
 
-_INPUTS = "_materialized_inputs.jsonl"
 _FUNCTION = """\
 _gym_progress() {  # TAG FILE OFFSET...: the size of FILE, and the ended lines between OFFSET and that size
   local tag=$1 size
@@ -50,7 +50,13 @@ class Progress:
     @property
     def inputs_path(self) -> str:
         """The file that lists the expected rollouts: beside the rollouts, named after them."""
-        return f"{self.rollouts_path.removesuffix('.jsonl')}{_INPUTS}"
+        return beside(self.rollouts_path, "_materialized_inputs.jsonl")
+
+
+def beside(rollouts_path: str, ending: str) -> str:
+    """A file that gym writes beside the rollouts: named after them, without their suffix (pathlib's `stem`)."""
+    path = PurePosixPath(rollouts_path)
+    return str(path.with_name(path.stem + ending)) if path.name else f"{rollouts_path}{ending}"
 
 
 def progress_body(progress: Mapping[str, Progress]) -> str:

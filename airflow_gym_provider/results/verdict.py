@@ -1,0 +1,82 @@
+"""Whether a benchmark's results are there: the evidence without which no job state makes a task green."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_gym_provider.results.survey import Spec, Survey
+
+__all__ = ["Verdict", "judge"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`complete`: the results stand. `reason` is for people, with counts and path.
+
+    `looked` False: the files could not be looked at, which says nothing about them; look again. Files may come late
+    over a network file system, so an incomplete verdict right after a job's end deserves a second look too.
+    """
+
+    complete: bool
+    reason: str
+    done: int
+    expected: int | None
+    looked: bool = True
+
+
+def judge(survey: Survey, spec: Spec) -> Verdict:
+    """Complete is: as many rollouts as expected, and metrics that are not older than they are.
+
+    With `require_complete` False any number of rollouts above zero is enough; the reason then says n of m. A benchmark
+    that is judged by its exit status is always complete: its own command writes what it likes.
+    """
+    if spec.judged_by == "exit_status":
+        return Verdict(True, "judged by its exit status", survey.done, survey.expected)
+    if not survey.answered:
+        return _no(survey, f"the results could not be read: {_unread(survey)}", looked=False)
+    counted, enough = _counted(survey, spec)
+    if not enough:
+        return _no(survey, counted)
+    fault = _metrics_fault(survey)
+    if fault:
+        return _no(survey, f"{counted}, but no metrics: {fault}")
+    return Verdict(True, "; ".join([counted, *survey.notes]), survey.done, survey.expected)
+
+
+def _metrics_fault(survey: Survey) -> str:
+    """What is wrong with the metrics, "" when nothing is."""
+    if not survey.metrics_present:
+        return f"{survey.metrics_file.path} does not exist"
+    if survey.metrics_stale:
+        age = survey.rollouts.mtime - survey.metrics_file.mtime
+        return f"{survey.metrics_file.path} is {age} s older than the rollouts, left by an earlier job"
+    return survey.metrics_problem
+
+
+def _counted(survey: Survey, spec: Spec) -> tuple[str, bool]:
+    """The counts in words, and whether they are enough."""
+    done, expected, path = survey.done, survey.expected, survey.rollouts.path
+    failed = f"; {survey.failed_lines} failed attempts in {survey.failures.path}" if survey.failed_lines else ""
+    if survey.rollouts.status == "missing":
+        return f"no rollouts: {path} does not exist{failed}", False
+    if expected is None:
+        told = f"{done} rollouts in {path}, and no list of those expected: {survey.inputs.path} does not exist"
+        return told, done > 0 and not spec.require_complete
+    counts = f"{done} of {expected} rollouts in {path}"
+    if done > expected:
+        return f"{counts}: more than expected, so some were written twice or stem from another run", False
+    if done == expected and done > 0:
+        return counts, True
+    if done > 0 and not spec.require_complete:
+        return f"{counts}: a partial result, accepted by run.require_complete: false{failed}", True
+    return f"{counts}{failed}", False
+
+
+def _no(survey: Survey, reason: str, looked: bool = True) -> Verdict:
+    return Verdict(False, reason, survey.done, survey.expected, looked)
+
+
+def _unread(survey: Survey) -> str:
+    files = (survey.rollouts, survey.inputs, survey.failures, survey.metrics_file)
+    bad = [item for item in files if item.status not in ("ok", "missing")]
+    return "; ".join(f"{item.path} is {'unreadable' if item.status == 'unreadable' else 'not told'}" for item in bad)
