@@ -65,9 +65,7 @@ build_pyxis_standin() {
 
 # What a client needs: Slurm's commands in this shell, plain ssh, and Airflow's connection "gym_cluster".
 print_environment() {
-    local host_key extra key=$dir/ssh/user_key
-    host_key=$(cut -d' ' -f1,2 "$dir/ssh/host_key.pub")
-    extra="{\"key_file\": \"$key\", \"host_key\": \"$host_key\", \"look_for_keys\": \"false\", \"poll_interval\": \"5\"}"
+    local key=$dir/ssh/user_key
     cat <<END
 export GYM_CLUSTER_DIR=$dir
 export SLURM_CONF=$dir/etc/slurm.conf
@@ -76,10 +74,14 @@ export GYM_SSH_PORT=$ssh_port
 export GYM_SSH_USER=$(id -un)
 export GYM_SSH_KEY=$key
 export GYM_SSH_KNOWN_HOSTS=$dir/ssh/known_hosts
-export AIRFLOW_CONN_GYM_CLUSTER='$(airflow_connection "$extra")'
+export AIRFLOW_CONN_GYM_CLUSTER='$(airflow_connection)'
 END
 }
 
 airflow_connection() {
-    printf '{"conn_type": "ssh", "host": "127.0.0.1", "port": %s, "login": "%s", "extra": %s}' "$ssh_port" "$(id -un)" "$1"
+    local extra
+    extra=$(printf '"key_file": "%s", "host_key": "%s", "look_for_keys": "false", "poll_interval": "5"' \
+        "$dir/ssh/user_key" "$(cut -d' ' -f1,2 "$dir/ssh/host_key.pub")")
+    printf '{"conn_type": "ssh", "host": "127.0.0.1", "port": %s, "login": "%s", "extra": {%s}}' \
+        "$ssh_port" "$(id -un)" "$extra"
 }

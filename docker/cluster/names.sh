@@ -4,7 +4,7 @@
 # node's address.
 #
 # As root, the node daemons and the sshd get their own view of /etc/hosts (a private mount), and the machine's file
-# stays as it is. Where that is not allowed (an unprivileged container, a user with sudo), four lines are appended to it.
+# stays as it is. Where that is not allowed (an unprivileged container, a user with sudo), four lines are added to it.
 
 names_resolve() {
     local node

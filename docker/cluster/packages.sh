@@ -40,7 +40,7 @@ install_packages() {
     missing=$(missing_programs)
     [ -n "$missing" ] || return 0
     command -v apt-get >/dev/null ||
-        die "missing: $missing- and this is no Debian or Ubuntu: install Slurm, slurmdbd, munge, MariaDB and OpenSSH yourself"
+        die "missing: $missing- and no apt-get here: install Slurm, slurmdbd, munge, MariaDB and OpenSSH yourself"
     can_be_root || die "missing: $missing- run as root or with sudo, or once: apt-get install ${packages[*]}"
     log=$(mktemp /tmp/gym-cluster-apt.XXXXXX)
     say "installing Slurm, MariaDB and OpenSSH from the distribution (about a minute; log: $log)"

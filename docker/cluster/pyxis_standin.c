@@ -1,12 +1,13 @@
 /*
- * A stand-in for Pyxis, the SPANK plugin that gives srun its --container-* options. It starts no container: the step runs
- * on the host. What it does, so that job scripts written for Pyxis run unchanged on a machine without GPUs or images:
+ * A stand-in for Pyxis, the SPANK plugin that gives srun its --container-* options. It starts no container: the step
+ * runs on the host. What it does, so that job scripts written for Pyxis run on a machine without GPUs or images:
  *
- *  - it registers Pyxis' options (those of 0.20) and refuses values that Pyxis refuses: an empty image, a malformed mount;
+ *  - it registers Pyxis' options (those of 0.20) and refuses what Pyxis refuses: an empty image, a malformed mount;
  *  - an image is a folder of commands: <images>/<image, with '/', ':' and '#' as '_'> if there is one, else <default>.
  *    It goes in front of the step's PATH, as an image's own commands would be found first;
  *  - a mount's source must exist, and the step starts in --container-workdir;
- *  - the step sees what it was given in PYXIS_STANDIN_IMAGE, _MOUNTS, _WORKDIR, _NAME, _ENV and _FLAGS, so that tests can ask.
+ *  - the step sees what it was given in PYXIS_STANDIN_IMAGE, _MOUNTS, _WORKDIR, _NAME, _ENV, _SAVE and _FLAGS, so that
+ *    tests can ask.
  *
  * plugstack.conf: required <path>/pyxis_standin.so images=<folder> default=<folder>
  */
