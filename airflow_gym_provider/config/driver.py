@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 
 from airflow_gym_provider.config.durations import parse_duration
 from airflow_gym_provider.config.env import Env
@@ -26,16 +26,16 @@ from airflow_gym_provider.config.names import check_policy_host, read_benchmark_
 GYM_REPO = "https://github.com/NVIDIA-NeMo/gym"
 
 
-def _read_resumable(value: Any) -> Any:
-    """Return a mapping as it is, and anything else as true or false: a union's own message would not help."""
-    if isinstance(value, (dict, ResumeConfig)):
-        return value
+def _kind_of_resumable(value: Any) -> str:
+    return "(limits)" if isinstance(value, (dict, ResumeConfig)) else "(flag)"
+
+
+def _read_resumable_flag(value: Any) -> bool:
     try:
         return as_flag(value)
     except ValueError:
-        raise refuse(
-            f"must be true, false or a mapping of max_retries and max_walltime, not {shown(value)}"
-        ) from None
+        options = "true, false or a mapping of max_retries and max_walltime"
+        raise refuse(f"must be {options}, not {shown(value)}") from None
 
 
 class GymInstallConfig(StrictModel):
@@ -73,7 +73,10 @@ class BenchmarkRunConfig(StrictModel):
     prepare: dict[Line, Plain] = Field(default_factory=dict)
     run: dict[Line, Plain] = Field(default_factory=dict)
     command: Text | None = None
-    resumable: Annotated[bool | ResumeConfig, BeforeValidator(_read_resumable)] = False
+    resumable: Annotated[
+        Annotated[bool, BeforeValidator(_read_resumable_flag), Tag("(flag)")] | Annotated[ResumeConfig, Tag("(limits)")],
+        Discriminator(_kind_of_resumable),
+    ] = False
 
     @property
     def resume_config(self) -> ResumeConfig | None:

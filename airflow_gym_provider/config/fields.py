@@ -35,10 +35,10 @@ def as_text(value: Any) -> str:
         value = value.text
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
-    if isinstance(value, float) and str(value) == str(float(str(value))):
-        value = str(value)
     if not isinstance(value, str):
-        raise refuse(f"must be text, not {kind_of(value)}{'; put it in quotes' if isinstance(value, bool) else ''}")
+        # A float that comes without its spelling (1.10 is 1.1 by now) cannot be given back, so it is refused too.
+        cure = "; put it in quotes" if isinstance(value, (bool, float)) else ""
+        raise refuse(f"must be text, not {kind_of(value)}{cure}")
     if "\x00" in value:
         raise refuse("holds a NUL character, which no program can be given")
     if not _encodable(value):

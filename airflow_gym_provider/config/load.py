@@ -3,20 +3,101 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import yaml
-
+from airflow_gym_provider.config.compose import Source, compose
+from airflow_gym_provider.config.draft import Draft, read_sections
+from airflow_gym_provider.config.errors import Problem, SubmitConfigError, SubmitConfigWarning
+from airflow_gym_provider.config.resolve import Resolved, resolve
+from airflow_gym_provider.config.rules.benchmarks import command_problems, policy_problems, without_injected
+from airflow_gym_provider.config.rules.cluster import chain_warnings, cluster_warnings, directive_problems
+from airflow_gym_provider.config.rules.gpus import gpu_findings
+from airflow_gym_provider.config.rules.names import name_problems
+from airflow_gym_provider.config.rules.placements import pair_problems, placement_problems
+from airflow_gym_provider.config.rules.ports import moved_ray_ports, port_problems
+from airflow_gym_provider.config.services import TIERS, BaseServiceConfig, VllmPDServiceConfig
 from airflow_gym_provider.config.submit import SubmitConfig
+
+_RULES = (
+    placement_problems,
+    pair_problems,
+    name_problems,
+    policy_problems,
+    command_problems,
+    directive_problems,
+    port_problems,
+)
+_WARNINGS = (cluster_warnings, chain_warnings, moved_ray_ports)
+# A shorter text is no secret worth hiding, and hiding it would garble messages.
+_HIDE_FROM = 4
 
 
 def load_submit_config(
-    source: str | Path | Sequence[str | Path] | Mapping[str, Any],
-    overrides: Sequence[str] = (),
-    environ: Mapping[str, str] | None = None,
+    source: Source, overrides: Sequence[str] = (), environ: Mapping[str, str] | None = None
 ) -> SubmitConfig:
-    """Load a submit config."""
-    tree = source if isinstance(source, Mapping) else yaml.safe_load(Path(source).read_text())
-    return SubmitConfig.model_validate(tree, context={"environ": os.environ if environ is None else environ})
+    """Read, merge, resolve and check a submit config.
+
+    ``source`` is a path, a list of paths (later merged over earlier) or a mapping; a file may bring in fragments by a
+    Hydra ``defaults:`` list. ``overrides`` use Hydra's grammar and come before interpolation. ``environ`` (default
+    ``os.environ``) is the only environment that ``host:`` and ``${oc.env:...}`` see.
+
+    Reads the named files and nothing else. Issues SubmitConfigWarning for what is legal but wasteful. Raises
+    SubmitConfigError with every problem found. What the reference checks only when a script is rendered is left to
+    ``check_render_time``.
+    """
+    environment = os.environ if environ is None else environ
+    problems: list[Problem] = []
+    config = compose(source, overrides, problems)
+    if config is None:
+        raise SubmitConfigError(problems)
+    resolved = resolve(config, environment, problems)
+    draft = read_sections(resolved.tree, environment, problems)
+    draft.driver = without_injected(draft)
+    idle = _check_across(draft, problems)
+    if problems or draft.compute is None or draft.driver is None or draft.job is None or draft.otel is None:
+        raise SubmitConfigError([_redacted(problem, resolved) for problem in problems])
+    for finding in [*idle, *(found for rule in _WARNINGS for found in rule(draft))]:
+        warnings.warn(str(_redacted(finding, resolved)), SubmitConfigWarning, stacklevel=2)
+    return _finish(draft, resolved, environment)
+
+
+def _check_across(draft: Draft, problems: list[Problem]) -> list[Problem]:
+    """Apply the rules across sections; return the warnings about GPUs, which need the same arithmetic."""
+    for rule in _RULES:
+        problems += rule(draft)
+    errors, idle = gpu_findings(draft)
+    problems += errors
+    return idle
+
+
+def _redacted(problem: Problem, resolved: Resolved) -> Problem:
+    """Hide what an interpolation read from the environment: it may be a secret in the wrong place."""
+    what = problem.what
+    for value in sorted(resolved.read_values, key=len, reverse=True):
+        if len(value) >= _HIDE_FROM:
+            what = what.replace(value, "…").replace(repr(value)[1:-1], "…")
+    return Problem(problem.where, what)
+
+
+def _finish(draft: Draft, resolved: Resolved, environ: Mapping[str, str]) -> SubmitConfig:
+    services = {name: _placed(service, draft.cluster_name) for name, service in draft.services.items()}
+    sections: dict[str, Any] = {"services": services, "compute": {draft.cluster_name: draft.compute}}
+    config = SubmitConfig.model_validate(sections | {"driver": draft.driver, "job": draft.job, "otel": draft.otel})
+    token = environ.get(config.otel.token_env)
+    secrets = {*resolved.read_values, *(environ.get(name, "") for name in config.forwarded_names())}
+    secrets |= {value.value for env in _env_mappings(config) for value in env.values() if value.kind == "host"}
+    return config.attach(resolved.references, frozenset(secrets - {""}), bool(token))
+
+
+def _placed(service: BaseServiceConfig, cluster: str) -> BaseServiceConfig:
+    """Fill in the only compute entry as the service's placement, and its tiers'."""
+    update: dict[str, Any] = {"placement": cluster}
+    if isinstance(service, VllmPDServiceConfig):
+        update |= {tier: getattr(service, tier).model_copy(update={"placement": cluster}) for tier in TIERS}
+    return service.model_copy(update=update)
+
+
+def _env_mappings(config: SubmitConfig) -> list[Any]:
+    return [config.driver.env, *(service.env for service in config.deployed_services.values())]

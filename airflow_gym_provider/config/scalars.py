@@ -8,7 +8,6 @@ travels through composition as a :class:`Scalar`, and the field that receives it
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 _BOOLS = {
@@ -18,36 +17,57 @@ _BOOLS = {
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 # Leading zeros (octal in YAML 1.1) and base 60 are left out on purpose: nobody who writes 0755 or 4:00:00 in a submit
 # config means the number that YAML makes of it, so these stay text everywhere.
-_INT = re.compile(r"[-+]?(?:0|[1-9][0-9_]*)\Z")
-_BASED_INT = re.compile(r"[-+]?0(?:x[0-9a-fA-F_]+|b[01_]+)\Z")
-_FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+]?[0-9]+)?|[0-9][0-9_]*[eE][-+]?[0-9]+)\Z")
-_SPECIAL_FLOATS = re.compile(r"(?:(?P<sign>[-+]?)\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))\Z")
+_INT = re.compile(r"[-+]?(?:0|[1-9][0-9_]{0,400})\Z")
+_BASED_INT = re.compile(r"[-+]?0(?:x_*[0-9a-fA-F][0-9a-fA-F_]*|b_*[01][01_]*)\Z")
+_EXPONENT = r"(?:[eE][-+]?[0-9]+)"
+_FLOAT = re.compile(rf"[-+]?(?:[0-9][0-9_]*\.[0-9_]*{_EXPONENT}?|\.[0-9][0-9_]*{_EXPONENT}?|[0-9][0-9_]*{_EXPONENT})\Z")
+_INFINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)\Z")
+_NOT_A_NUMBER = re.compile(r"\.(?:nan|NaN|NAN)\Z")
 
 
-@dataclass(frozen=True)
 class Scalar:
-    """A bool or number (``value``) together with its spelling (``text``)."""
+    """A bool or number (``value``) together with its spelling (``text``). ``str`` is the spelling.
 
-    text: str
-    value: bool | int | float
+    Not a dataclass, because OmegaConf would take one apart.
+    """
+
+    __slots__ = ("text", "value")
+
+    def __init__(self, text: str, value: bool | int | float) -> None:
+        self.text = text
+        self.value = value
 
     def __str__(self) -> str:
-        """Return the spelling: what an interpolation inside a longer string must see."""
         return self.text
+
+    def __repr__(self) -> str:
+        return f"Scalar({self.text!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Scalar) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
 
 
 def read_plain(text: str) -> Any:
-    """Value of an unquoted YAML scalar: None, bool, int, float or str, as a Scalar where the spelling would be lost."""
+    """Value of an unquoted YAML scalar: None, a bool, an int, a Scalar where the spelling would be lost, or the text.
+
+    ``true`` and ``false`` become plain bools and canonical integers plain ints; everything else that is not text is a
+    Scalar, floats always.
+    """
     if text in _NULLS:
         return None
+    if text in ("true", "false"):
+        return text == "true"
     value = _typed(text)
-    if isinstance(value, str) or str(value) == text or text in ("true", "false"):
+    if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool) and str(value) == text):
         return value
     return Scalar(text, value)
 
 
 def plain_value(value: Any) -> Any:
-    """``value`` without any Scalar inside, for fields that take any YAML (a benchmark's ``run``)."""
+    """Return ``value`` without any Scalar inside, for fields that take any YAML (a benchmark's ``run``)."""
     if isinstance(value, Scalar):
         return value.value
     if isinstance(value, dict):
@@ -61,18 +81,12 @@ def _typed(text: str) -> bool | int | float | str:
     """Text to bool, int or float by the spellings that OmegaConf's loader knows; else the text itself."""
     if text in _BOOLS:
         return _BOOLS[text]
-    if _INT.match(text) and len(text) <= 400:
+    if _INT.match(text):
         return int(text.replace("_", ""))
     if _BASED_INT.match(text):
-        return _based(text)
-    if special := _SPECIAL_FLOATS.match(text):
-        return float(f"{special['sign'] or ''}inf") if "n" in text.lower() and "i" in text.lower() else float("nan")
-    return float(text.replace("_", "")) if _FLOAT.match(text) else text
-
-
-def _based(text: str) -> int | str:
-    """Hexadecimal or binary; the text itself when only underscores follow the prefix."""
-    try:
         return int(text.replace("_", ""), 0)
-    except ValueError:
-        return text
+    if _FLOAT.match(text):
+        return float(text.replace("_", ""))
+    if _INFINITE.match(text):
+        return float("-inf" if text.startswith("-") else "inf")
+    return float("nan") if _NOT_A_NUMBER.match(text) else text

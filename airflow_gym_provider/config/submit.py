@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from pydantic import Field, PrivateAttr, field_validator
 
@@ -26,7 +26,9 @@ from airflow_gym_provider.config.services import (
 )
 from airflow_gym_provider.config.show import shown_config, to_yaml
 
+# vLLM asks for no key, but clients insist on sending one.
 POLICY_API_KEY = "dummy"
+POLICY_KEYS = ("policy_base_url", "policy_model_name", "policy_api_key")
 
 
 class JobConfig(StrictModel):
@@ -56,11 +58,7 @@ class PolicyWiring:
 
     def run_values(self) -> dict[str, str]:
         """Return the three keys that ``gym eval run`` receives."""
-        return {
-            "policy_base_url": self.base_url,
-            "policy_model_name": self.model_name,
-            "policy_api_key": self.api_key,
-        }
+        return dict(zip(POLICY_KEYS, (self.base_url, self.model_name, self.api_key), strict=True))
 
 
 class SubmitConfig(StrictModel):
@@ -75,6 +73,13 @@ class SubmitConfig(StrictModel):
     _references: Mapping[tuple[str, ...], str] = PrivateAttr(default_factory=dict)
     _secrets: frozenset[str] = PrivateAttr(default=frozenset())
     _has_token: bool = PrivateAttr(default=False)
+
+    def attach(self, references: Mapping[tuple[str, ...], str], secrets: frozenset[str], has_token: bool) -> Self:
+        """Record what loading learned of the environment: references to show, values to mask, a token or none."""
+        self._references = references
+        self._secrets = secrets
+        self._has_token = has_token
+        return self
 
     @property
     def cluster_name(self) -> str:

@@ -1,0 +1,112 @@
+"""One tree out of files, mappings and overrides, before anything is resolved."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from airflow_gym_provider.config.errors import Problem
+from airflow_gym_provider.config.tree import empty_config, to_config
+from airflow_gym_provider.config.yaml_source import read_text, read_yaml
+
+if TYPE_CHECKING:
+    from airflow_gym_provider.config.overrides import ParsedOverride
+
+Part = str | os.PathLike[str] | Mapping[str, Any]
+Source = Part | Sequence[Part]
+
+
+def compose(source: Source, overrides: Sequence[str], problems: list[Problem]) -> DictConfig | None:
+    """Merge the parts of ``source``, later over earlier, and apply the overrides.
+
+    Returns None when nothing of the source could be read; what went wrong is in ``problems``.
+    """
+    parsed = _parsed(overrides, problems)
+    parts = [source] if isinstance(source, (str, os.PathLike, Mapping)) else list(source)
+    if not parts:
+        problems.append(Problem("", "no config was given: name a file, a list of files or a mapping"))
+        return None
+    groups = [override for override in parsed if any(_is_group(part, override) for part in parts)]
+    merged = empty_config()
+    readable = False
+    for number, part in enumerate(parts):
+        mine = [override for override in groups if _belongs(override, parts, number)]
+        config = _read_part(part, mine, problems)
+        if config is None:
+            continue
+        readable = True
+        try:
+            merged.merge_with(config)
+        except OmegaConfBaseException as error:
+            problems.append(Problem(str(error.full_key or ""), f"cannot be merged: {str(error).splitlines()[0]}"))
+    if not readable:
+        return None
+    if rest := [override for override in parsed if override not in groups]:
+        from airflow_gym_provider.config.overrides import apply_overrides  # noqa: PLC0415 - see _parsed
+
+        apply_overrides(merged, rest, problems)
+    return merged
+
+
+def _parsed(overrides: Sequence[str], problems: list[Problem]) -> list[ParsedOverride]:
+    if isinstance(overrides, str):
+        problems.append(Problem("overrides", "must be a list of overrides, not one text"))
+        return []
+    if not overrides:
+        return []
+    # Hydra's parser takes a second to import, and most configs are loaded without overrides.
+    from airflow_gym_provider.config.overrides import parse_overrides  # noqa: PLC0415
+
+    return parse_overrides(overrides, problems)
+
+
+def _read_part(part: Part, groups: Sequence[ParsedOverride], problems: list[Problem]) -> DictConfig | None:
+    if isinstance(part, Mapping):
+        tree = OmegaConf.to_container(part) if isinstance(part, DictConfig) else part
+        if "defaults" in tree:
+            problems.append(Problem("defaults", "a defaults list needs a file, beside which its fragments are found"))
+        return to_config({key: value for key, value in tree.items() if key != "defaults"}, problems)  # type: ignore[union-attr]
+    if not isinstance(part, (str, os.PathLike)):
+        problems.append(Problem("", f"a config is a path or a mapping, not a {type(part).__name__}"))
+        return None
+    path = Path(part).expanduser()
+    tree = _read_file(path, problems)
+    if tree is None:
+        return None
+    if "defaults" in tree or groups:
+        from airflow_gym_provider.config.fragments import compose_fragments  # noqa: PLC0415 - as in _parsed
+
+        return compose_fragments(path, tree, groups, problems)
+    return to_config(tree, problems)
+
+
+def _read_file(path: Path, problems: list[Problem]) -> dict[str, Any] | None:
+    text = read_text(path, str(path), problems)
+    return None if text is None else read_yaml(text, path.name, problems)
+
+
+def _is_group(part: Part, override: ParsedOverride) -> bool:
+    """Return whether a folder of fragments beside the file has the override's name, as Hydra decides it."""
+    if not isinstance(part, (str, os.PathLike)) or isinstance(override.hydra.value(), dict):
+        return False
+    key = Path(override.key)
+    return not key.is_absolute() and (Path(part).expanduser().parent / key).is_dir()
+
+
+def _belongs(override: ParsedOverride, parts: Sequence[Part], number: int) -> bool:
+    """Of several files beside the same folder, the last one that lists the group takes an override of it."""
+    candidates = [index for index, part in enumerate(parts) if _is_group(part, override)]
+    listing = [index for index in candidates if _lists(parts[index], override.key)]
+    return number == (listing or candidates or [-1])[-1]
+
+
+def _lists(part: Part, group: str) -> bool:
+    tree = _read_file(Path(str(part)).expanduser(), [])
+    entries = tree.get("defaults") if tree else None
+    keys = [str(key) for entry in entries or [] if isinstance(entry, dict) for key in entry]
+    return any(key.split()[-1].split("@")[0].lstrip("/") == group for key in keys if key.split())

@@ -1,0 +1,154 @@
+"""Files that bring settings in through a Hydra ``defaults:`` list: config groups in folders beside the config file.
+
+Hydra itself works out which fragments apply, in which order and under which key, so this behaves as the ``gym`` command
+line does; the fragments are read as strictly as the config itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra._internal.config_repository import ConfigRepository
+from hydra._internal.defaults_list import DefaultsList, create_defaults_list
+from hydra.core.default_element import ResultDefault
+from hydra.core.object_type import ObjectType
+from hydra.errors import HydraException
+from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from airflow_gym_provider.config.errors import Problem
+from airflow_gym_provider.config.overrides import ParsedOverride
+from airflow_gym_provider.config.scalars import Scalar
+from airflow_gym_provider.config.tree import empty_config, to_config
+from airflow_gym_provider.config.yaml_source import read_text, read_yaml
+
+_SUFFIXES = (".yaml", ".yml")
+
+
+def compose_fragments(
+    path: Path, tree: dict[str, Any], overrides: Sequence[ParsedOverride], problems: list[Problem]
+) -> DictConfig:
+    """Merge a file with the fragments of its ``defaults:`` list; ``overrides`` may pick other ones.
+
+    Problems are appended; what could be merged is returned.
+    """
+    source = _Fragments(path, tree, problems)
+    repository = _Repository(source)
+    try:
+        plan = _plan(repository, path.stem, overrides)
+        return _merge(repository, plan.defaults)
+    except _Unreadable:
+        pass  # its reason is among the problems already
+    except (HydraException, OmegaConfBaseException, ValueError) as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        problems.append(Problem("defaults", f"{' '.join(lines)} ({path.name})"))
+    return to_config({key: value for key, value in tree.items() if key != "defaults"}, [])
+
+
+def _plan(repository: ConfigRepository, name: str, overrides: Sequence[ParsedOverride]) -> DefaultsList:
+    return create_defaults_list(
+        repo=repository,
+        config_name=name,
+        overrides_list=[override.hydra for override in overrides],
+        prepend_hydra=False,
+        skip_missing=False,
+    )
+
+
+def _merge(repository: ConfigRepository, defaults: Sequence[ResultDefault]) -> DictConfig:
+    config = empty_config()
+    for default in defaults:
+        loaded = repository.load_config(str(default.config_path))
+        if loaded is None:  # an optional fragment that is not there
+            continue
+        package = default.package if default.package is not None else loaded.header["package"]
+        part = loaded.config
+        if package:
+            part = empty_config()
+            OmegaConf.update(part, package, loaded.config, merge=False)
+        config.merge_with(part)
+    return config
+
+
+class _Unreadable(Exception):
+    """A fragment has problems of its own, which are already listed."""
+
+
+class _Fragments(ConfigSource):
+    """The folder of the config file, as a Hydra config source; the file itself is already parsed."""
+
+    def __init__(self, path: Path, tree: dict[str, Any], problems: list[Problem]) -> None:
+        super().__init__(provider="submit", path=f"file://{path.parent}")
+        self.folder = path.parent
+        self.primary = path.stem
+        self.tree = tree
+        self.problems = problems
+        self.cache: dict[str, tuple[dict[str, Any], str]] = {}
+
+    @staticmethod
+    def scheme() -> str:
+        return "file"
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        """Read one fragment strictly. A fresh copy each time, as Hydra takes the defaults list out of it."""
+        tree, text = self._read(config_path)
+        if isinstance(tree.get("defaults"), list):
+            tree = {**tree, "defaults": [_spelled(item) for item in tree["defaults"]]}
+            if config_path == self.primary and "_self_" not in tree["defaults"]:
+                tree["defaults"].append("_self_")  # where Hydra puts it, without the warning
+        header = self._get_header_dict(text)
+        return ConfigResult(provider=self.provider, path=self.path, config=to_config(tree, self.problems), header=header)
+
+    def _read(self, config_path: str) -> tuple[dict[str, Any], str]:
+        if config_path == self.primary:
+            return self.tree, ""
+        if config_path not in self.cache:
+            file = self._file(config_path)
+            if file is None:
+                raise ConfigLoadError(f"no fragment {config_path!r}")
+            name = str(file.relative_to(self.folder))
+            text = read_text(file, name, self.problems)
+            tree = read_yaml(text, name, self.problems) if text is not None else None
+            if text is None or tree is None:
+                raise _Unreadable
+            self.cache[config_path] = tree, text
+        return self.cache[config_path]
+
+    def _file(self, config_path: str) -> Path | None:
+        if config_path.endswith(_SUFFIXES):
+            named = [self.folder / config_path]
+        else:
+            named = [self.folder / f"{config_path}{suffix}" for suffix in _SUFFIXES]
+        return next((file for file in named if file.is_file()), None)
+
+    def is_group(self, config_path: str) -> bool:
+        return (self.folder / config_path).is_dir()
+
+    def is_config(self, config_path: str) -> bool:
+        return config_path == self.primary or self._file(config_path) is not None
+
+    def available(self) -> bool:
+        return True
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        files = (self.folder / config_path).iterdir()
+        return sorted(file.stem for file in files if file.suffix in _SUFFIXES)
+
+
+class _Repository(ConfigRepository):
+    """Hydra's repository over that one source."""
+
+    def __init__(self, source: ConfigSource) -> None:
+        self.sources = [source]
+
+
+def _spelled(item: Any) -> Any:
+    """Return an entry of a defaults list with names as they were written."""
+    if isinstance(item, dict):
+        return {key: _spelled(value) for key, value in item.items()}
+    if isinstance(item, list):
+        return [_spelled(value) for value in item]
+    return item.text if isinstance(item, Scalar) else item

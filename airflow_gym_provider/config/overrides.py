@@ -1,0 +1,128 @@
+"""Overrides in Hydra's grammar, with Hydra's rules: bare changes, ``+`` adds, ``++`` forces, ``~`` deletes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
+
+from airflow_gym_provider.config.errors import Problem
+from airflow_gym_provider.config.scalars import Scalar, plain_value
+from airflow_gym_provider.config.suggest import did_you_mean
+from airflow_gym_provider.config.tree import clean
+
+
+@dataclass(frozen=True)
+class ParsedOverride:
+    """One override: ``where`` names it in messages without its value, which may be a secret."""
+
+    where: str
+    hydra: Override
+
+    @property
+    def key(self) -> str:
+        """Return the dotted path, or the name of a config group."""
+        return str(self.hydra.key_or_group)
+
+
+def parse_overrides(texts: Sequence[str], problems: list[Problem]) -> list[ParsedOverride]:
+    """Parse every override; those that are no override, or a sweep, are reported and left out."""
+    parser = OverridesParser.create()
+    parsed = []
+    for text in texts:
+        where = f"override {str(text).split('=', 1)[0]!r}"
+        try:
+            override = parser.parse_override(str(text))
+        except HydraException:
+            cure = "write key=value, +key=value, ++key=value or ~key, and quote values as Hydra's grammar asks"
+            problems.append(Problem(where, f"is not an override in Hydra's grammar; {cure}"))
+            continue
+        if override.is_sweep_override():
+            problems.append(Problem(where, "is a sweep; a config takes one value: write a list in [ ] or quote the comma"))
+        else:
+            parsed.append(ParsedOverride(where, override))
+    return parsed
+
+
+def apply_overrides(config: DictConfig, overrides: Sequence[ParsedOverride], problems: list[Problem]) -> None:
+    """Apply overrides in order, in place. Each that cannot be applied is reported; the others still are."""
+    OmegaConf.set_struct(config, True)
+    for override in overrides:
+        try:
+            fault = _apply(config, override, problems)
+        except OmegaConfBaseException as error:
+            fault = f"cannot be applied: {str(error).splitlines()[0]}"
+        if fault:
+            problems.append(Problem(override.where, fault))
+    OmegaConf.set_struct(config, False)
+
+
+def _apply(config: DictConfig, override: ParsedOverride, problems: list[Problem]) -> str | None:
+    hydra, key = override.hydra, override.key
+    if hydra.package is not None or "/" in key:
+        return f"looks like a config group, but there is no folder {key!r} beside the config file"
+    if hydra.is_delete():
+        return _delete(config, key, hydra.value())
+    value = _value_of(override, problems)
+    if hydra.is_add() or hydra.is_force_add():
+        if key.startswith("_"):
+            return "would add a scratch key, which nothing reads; change an existing one with key=value"
+        exists = OmegaConf.select(config, key, throw_on_missing=False, throw_on_resolution_failure=False) is not None
+        if hydra.is_add() and exists and not isinstance(value, (dict, list)):
+            return f"{key} exists already; write {key}=... to change it, or ++{key}=... to set it either way"
+        OmegaConf.update(config, key, value, merge=True, force_add=True)
+        return None
+    return _change(config, key, value)
+
+
+def _change(config: DictConfig, key: str, value: Any) -> str | None:
+    parent, last = _parent(config, key)
+    known = list(parent) if isinstance(parent, DictConfig) else []
+    if isinstance(parent, DictConfig) and last not in parent:
+        return f"{key} does not exist{did_you_mean(last, map(str, known))}; to add it, write +{key}=..."
+    if parent is None:
+        return f"{key} does not exist; to add it, write +{key}=..."
+    OmegaConf.update(config, key, value, merge=True)
+    return None
+
+
+def _delete(config: DictConfig, key: str, value: Any) -> str | None:
+    parent, last = _parent(config, key)
+    if isinstance(parent, DictConfig) and last in parent:
+        if value is not None and not _same(parent, last, value):
+            return f"{key} has another value, so it is not deleted"
+        with open_dict(config):
+            del parent[last]
+        return None
+    if isinstance(parent, ListConfig) and last.isdigit() and int(last) < len(parent):
+        del parent[int(last)]
+        return None
+    known = map(str, parent) if isinstance(parent, DictConfig) else ()
+    return f"{key} does not exist, so it cannot be deleted{did_you_mean(last, known)}"
+
+
+def _parent(config: DictConfig, key: str) -> tuple[Any, str]:
+    head, _, last = key.rpartition(".")
+    if not head:
+        return config, last
+    return OmegaConf.select(config, head, throw_on_missing=False, throw_on_resolution_failure=False), last
+
+
+def _same(parent: DictConfig, last: str, value: Any) -> bool:
+    held = OmegaConf.to_container(parent)[last]  # type: ignore[index,call-overload]
+    return bool(plain_value(held) == value or (isinstance(held, Scalar) and held.text == str(value)))
+
+
+def _value_of(override: ParsedOverride, problems: list[Problem]) -> Any:
+    """Return the value as a config holds it: numbers keep their spelling, interpolations stay unresolved."""
+    value = override.hydra.value()
+    text = str(override.hydra.input_line).split("=", 1)[-1].strip()
+    if isinstance(value, (bool, int, float)) and (isinstance(value, float) or str(value) != text):
+        value = Scalar(text, value)
+    return clean(value, problems, tuple(override.key.split(".")))

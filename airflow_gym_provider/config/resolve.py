@@ -1,0 +1,192 @@
+"""Interpolations: ``${...}`` becomes a value, every failure is reported, and what came from the environment is known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from airflow_gym_provider.config.errors import Problem
+from airflow_gym_provider.config.show import escape
+from airflow_gym_provider.config.tree import ENV_RESOLVER
+
+_MISSING = "???"
+_UNSET: Any = object()
+_MAX_DEPTH = 100
+_MAX_VALUES = 100_000
+# Stands for a reference while the text around it is escaped; private-use characters that no config holds.
+_MARK = re.compile("(\\\\*)\ue0f0([^\ue0f1]*)\ue0f1")
+# Variables of this kind are written back as references wherever they are used, not only in env.
+_CREDENTIAL = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|PRIVATE|API_?KEY|ACCESS_?KEY|(?:^|_)(?:KEY|PAT|AUTH)(?:_|$)", re.I)
+
+
+@dataclass
+class Environment:
+    """The submitting environment while interpolations are resolved, and a record of what they read.
+
+    With ``show`` a variable yields its reference instead of its value; with ``defer`` even when it is not set.
+    """
+
+    environ: Mapping[str, str]
+    show: bool = False
+    defer: bool = False
+    names: set[str] = field(default_factory=set)
+    values: set[str] = field(default_factory=set)
+
+    def read(self, name: str, default: Any = _UNSET) -> str | None:
+        """Return what ``${oc.env:name,default}`` stands for. Raises KeyError when there is nothing."""
+        if self.defer or (self.show and name in self.environ):
+            suffix = "" if default is _UNSET or not self.defer else f",{default}"
+            return f"\ue0f0{name}{suffix}\ue0f1"
+        if name in self.environ:
+            self.names.add(name)
+            self.values.add(self.environ[name])
+            return self.environ[name]
+        if default is _UNSET:
+            raise KeyError(f"environment variable {name} is not set")
+        return None if default is None else str(default)
+
+
+@dataclass
+class Resolved:
+    """A plain tree without scratch keys; ``references`` are the texts to show in place of the environment's."""
+
+    tree: dict[str, Any]
+    references: dict[tuple[str, ...], str]
+    read_values: frozenset[str]
+
+
+_current: ContextVar[Environment] = ContextVar("airflow_gym_environment")
+
+
+def _read_variable(name: str, default: Any = _UNSET) -> str | None:
+    return _current.get().read(name, default)
+
+
+def resolve(config: DictConfig, environ: Mapping[str, str], problems: list[Problem]) -> Resolved:
+    """Resolve every interpolation against ``environ`` and nothing else, then drop the scratch keys.
+
+    Failures are reported by place; the value there becomes the marker that ``???`` (missing) leaves as well, which
+    validation skips. ``driver.policy_host`` is not resolved, apart from references to other places of the config.
+    """
+    # Registered each time, as OmegaConf.clear_resolvers() anywhere in the process would drop it.
+    OmegaConf.register_new_resolver(ENV_RESOLVER, _read_variable, replace=True)
+    environment = Environment(environ)
+    token = _current.set(environment)
+    try:
+        _defer_policy_host(config, environment, problems)
+        walk = _Walk(environment, problems)
+        tree = {
+            key: walk.value(config, key, (str(key),))
+            for key in list(config)
+            if not str(key).startswith("_")
+        }
+    finally:
+        _current.reset(token)
+    return Resolved(tree, walk.references, frozenset(environment.values))
+
+
+class Unresolved:
+    """Marks a place whose value could not be worked out; the reason is among the problems already."""
+
+    def __repr__(self) -> str:
+        return "(unresolved)"
+
+
+class _Walk:
+    def __init__(self, environment: Environment, problems: list[Problem]) -> None:
+        self.environment = environment
+        self.problems = problems
+        self.references: dict[tuple[str, ...], str] = {}
+        self.count = 0
+
+    def value(self, parent: DictConfig | ListConfig, key: Any, path: tuple[str, ...]) -> Any:
+        self.count += 1
+        if len(path) > _MAX_DEPTH or self.count > _MAX_VALUES:
+            return self._fail(path[:4], "is nested too deeply, or an interpolation contains itself")
+        if OmegaConf.is_missing(parent, key):
+            return self._fail(path, "is ??? (a value that has to be given); set it in the file or with an override")
+        self.environment.names.clear()
+        try:
+            value = parent[key]
+        except (OmegaConfBaseException, RecursionError) as error:
+            return self._fail(path, _reason(error, parent, key))
+        names = set(self.environment.names)
+        if isinstance(value, DictConfig):
+            return {str(name): self.value(value, name, (*path, str(name))) for name in value}
+        if isinstance(value, ListConfig):
+            return [self.value(value, number, (*path, str(number))) for number in range(len(value))]
+        if isinstance(value, str) and names:
+            self._note_reference(parent, key, path, names)
+        return value
+
+    def _note_reference(self, parent: Any, key: Any, path: tuple[str, ...], names: set[str]) -> None:
+        if "env" not in path[1:-1] and not any(_CREDENTIAL.search(name) for name in names):
+            return
+        self.environment.show = True
+        try:
+            self.references[path] = _with_references(str(parent[key]))
+        except (OmegaConfBaseException, RecursionError):
+            self.references[path] = "(read from the environment)"
+        finally:
+            self.environment.show = False
+
+    def _fail(self, path: tuple[str, ...], what: str) -> Unresolved:
+        self.problems.append(Problem(".".join(path), what))
+        return Unresolved()
+
+
+def _defer_policy_host(config: DictConfig, environment: Environment, problems: list[Problem]) -> None:
+    """Leave ``${oc.env:X}`` in the policy's host, and in a URL that was written from it, to the driver."""
+    driver = config.get("driver") if not OmegaConf.is_missing(config, "driver") else None
+    if not isinstance(driver, DictConfig):
+        return
+    environment.defer = True
+    try:
+        host = _deferred(driver, "policy_host")
+        if host is None:
+            return
+        benchmarks = driver.get("benchmarks")
+        for name in benchmarks if isinstance(benchmarks, DictConfig) else ():
+            run = OmegaConf.select(benchmarks[name], "run") if isinstance(benchmarks[name], DictConfig) else None
+            url = _deferred(run, "policy_base_url", change=False) if isinstance(run, DictConfig) else None
+            if url and re.fullmatch(rf"http://{re.escape(host)}:[0-9]+/v1", url):
+                run.policy_base_url = escape(url)
+    except (OmegaConfBaseException, RecursionError):
+        pass  # the walk meets the same mistake and reports it with its place
+    finally:
+        environment.defer = False
+
+
+def _deferred(parent: DictConfig, key: str, change: bool = True) -> str | None:
+    """Resolve one text but for the environment; None when it refers to no variable."""
+    if not OmegaConf.is_interpolation(parent, key):
+        return None
+    text = _with_references(str(parent[key]), escaping=False)
+    if "${" not in text:
+        return None
+    if change:
+        parent[key] = escape(text)
+    return text
+
+
+def _with_references(text: str, escaping: bool = True) -> str:
+    """Replace marks by references; the rest is escaped, unless the result is itself a literal."""
+    if not escaping:
+        return _MARK.sub(lambda mark: f"{mark[1]}${{oc.env:{mark[2]}}}", text)
+    return _MARK.sub(lambda mark: f"{mark[1] * 2}${{oc.env:{mark[2]}}}", escape(text))
+
+
+def _reason(error: BaseException, parent: Any, key: Any) -> str:
+    """Say why an interpolation failed, in the words of the config's author."""
+    if isinstance(error, RecursionError):
+        return "an interpolation refers to itself"
+    line = str(error).splitlines()[0].replace(ENV_RESOLVER, "oc.env")
+    line = re.sub(r"^KeyError raised while resolving interpolation: ", "", line).strip("'\"")
+    line = re.sub(r"^Unsupported interpolation type (.*)$", r"there is no resolver \1", line)
+    return rf"{line}; for a ${{...}} that is not an interpolation but text for a shell, write \${{...}}"

@@ -1,0 +1,64 @@
+"""The policy that benchmarks are wired to, and what a benchmark may combine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from airflow_gym_provider.config.draft import Draft
+from airflow_gym_provider.config.driver import BenchmarkRunConfig, DriverConfig
+from airflow_gym_provider.config.errors import Problem
+from airflow_gym_provider.config.services import RayServiceConfig
+from airflow_gym_provider.config.submit import POLICY_KEYS, PolicyWiring, wire_policy
+from airflow_gym_provider.config.suggest import did_you_mean, one_of
+
+
+def policy_problems(draft: Draft) -> Iterator[Problem]:
+    """``policy_model`` must name a service that serves a model, and ``run`` may not set what it injects."""
+    driver = draft.driver
+    if driver is None or driver.policy_model is None:
+        return
+    name = driver.policy_model
+    if name not in draft.service_names:
+        known = did_you_mean(name, draft.service_names) or f"; services are {one_of(draft.service_names)}"
+        yield Problem("driver.policy_model", f"{name!r} is not a service{known}")
+    elif isinstance(draft.services.get(name), RayServiceConfig):
+        yield Problem("driver.policy_model", f"{name!r} is a ray service and serves no model; name a vllm or vllm_pd one")
+    for benchmark, settings in driver.benchmarks.items():
+        for key in POLICY_KEYS:
+            if key in settings.run:
+                cure = "remove it here, or set driver.policy_model to null"
+                what = f"is set by driver.policy_model ({name!r}) already; {cure}"
+                yield Problem(f"driver.benchmarks.{benchmark}.run.{key}", what)
+
+
+def command_problems(draft: Draft) -> Iterator[Problem]:
+    """A ``command`` replaces ``gym eval run``, so neither its overrides nor its cache can go with it."""
+    for name, benchmark in draft.driver.benchmarks.items() if draft.driver else ():
+        if benchmark.command is None:
+            continue
+        where = f"driver.benchmarks.{name}.command"
+        if benchmark.run:
+            yield Problem(where, "cannot be combined with run: a command runs instead of gym eval run; remove one")
+        if benchmark.resume_config is not None:
+            yield Problem(where, "cannot be combined with resumable: a command has no cache to resume from; remove one")
+
+
+def without_injected(draft: Draft) -> DriverConfig | None:
+    """Return the driver without policy keys that are exactly what would be injected.
+
+    A resolved config shows them, and submitting it again has to work; all three together, unchanged, are no conflict.
+    """
+    driver = draft.driver
+    wiring = wire_policy(driver, draft.services) if driver else None
+    if driver is None or wiring is None:
+        return driver
+    benchmarks = {name: _stripped(benchmark, wiring) for name, benchmark in driver.benchmarks.items()}
+    return driver.model_copy(update={"benchmarks": benchmarks})
+
+
+def _stripped(benchmark: BenchmarkRunConfig, wiring: PolicyWiring) -> BenchmarkRunConfig:
+    injected = wiring.run_values()
+    if any(benchmark.run.get(key) != value for key, value in injected.items()):
+        return benchmark
+    run = {key: value for key, value in benchmark.run.items() if key not in injected}
+    return benchmark.model_copy(update={"run": run})

@@ -1,0 +1,66 @@
+"""The compute entry: directives that contradict each other, and settings that are legal but wasteful."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from airflow_gym_provider.config.draft import Draft
+from airflow_gym_provider.config.errors import Problem
+from airflow_gym_provider.config.placement import place
+
+_PREFIXES_OF_SLURM = ("SLURM_", "SLURMD_")
+_FROM_SCHEDULER = frozenset({"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"})
+
+
+def directive_problems(draft: Draft) -> Iterator[Problem]:
+    """A pool may not give a directive another value than the job does, nor forward_env steer sbatch."""
+    if draft.compute is None:
+        return
+    where = f"compute.{draft.cluster_name}"
+    for name, pool in draft.compute.node_pools.items():
+        for key, value in pool.extra_args.items():
+            ours = draft.compute.extra_args.get(key, value)
+            if ours != value:
+                what = f"is {value!r}, but the job's own extra_args say {ours!r}; one job has one value"
+                yield Problem(f"{where}.node_pools.{name}.extra_args.{key}", what)
+    for number, name in enumerate(draft.compute.forward_env):
+        if name.startswith("SBATCH_"):
+            what = f"{name} would override directives of the job script; set the field or extra_args instead"
+            yield Problem(f"{where}.forward_env.{number}", what)
+
+
+def cluster_warnings(draft: Draft) -> Iterator[Problem]:
+    """What a careful reader of the compute section would ask about."""
+    if draft.compute is None:
+        return
+    where = f"compute.{draft.cluster_name}"
+    forwarded = draft.compute.forward_env
+    export = draft.compute.extra_args.get("export") or next(
+        (pool.extra_args["export"] for pool in draft.compute.node_pools.values() if "export" in pool.extra_args), ""
+    )
+    needs = bool(forwarded) or bool(draft.otel and draft.otel.enabled)
+    if needs and export.upper() in ("NONE", "NIL"):
+        yield Problem(f"{where}.extra_args.export", f"{export} keeps forward_env from reaching the job; leave it out")
+    for number, name in enumerate(forwarded):
+        if name in _FROM_SCHEDULER or name.startswith(_PREFIXES_OF_SLURM):
+            yield Problem(f"{where}.forward_env.{number}", f"{name} is set by the scheduler on the node; leave it out")
+    yield from _unused_pools(draft, where)
+
+
+def chain_warnings(draft: Draft) -> Iterator[Problem]:
+    """A cap on the whole chain that one job already exceeds."""
+    limit = draft.compute.walltime_seconds if draft.compute else None
+    for name, benchmark in draft.driver.benchmarks.items() if draft.driver else ():
+        resume = benchmark.resume_config
+        if resume and resume.max_walltime_seconds and limit and resume.max_walltime_seconds < limit:
+            what = f"{resume.max_walltime} is less than one job's walltime, {draft.cluster.walltime}"
+            yield Problem(f"driver.benchmarks.{name}.resumable.max_walltime", f"{what}: the first job may exceed it")
+
+
+def _unused_pools(draft: Draft, where: str) -> Iterator[Problem]:
+    placement = place(draft)
+    used = {placement.driver_node, *(node for service in placement.services.values() for node in service.nodes)}
+    for name, nodes in placement.pools.items():
+        if not used.intersection(nodes):
+            what = f"no service runs on this pool, so its nodes ({len(nodes)}) would wait unused"
+            yield Problem(f"{where}.node_pools.{name}", f"{what}; remove it or pin a service to it")

@@ -1,0 +1,72 @@
+"""GPUs that a vLLM service needs against those it can use, by the shape in which it is deployed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from airflow_gym_provider.config.draft import Draft
+from airflow_gym_provider.config.errors import Problem
+from airflow_gym_provider.config.placement import ServicePlacement, Shape, place, spanned_pools
+from airflow_gym_provider.config.services import VllmPDTierConfig, VllmServiceConfig
+
+
+def gpu_findings(draft: Draft) -> tuple[list[Problem], list[Problem]]:
+    """Return (errors, warnings): too few GPUs, instances that do not divide over nodes; GPUs that would idle."""
+    errors: list[Problem] = []
+    idle: list[Problem] = []
+    if draft.compute is None:
+        return errors, idle
+    placement = place(draft)
+    for name, service in draft.deployed_services.items():
+        pools = draft.compute.node_pools
+        if not isinstance(service, VllmServiceConfig) or (service.node_pool and service.node_pool not in pools):
+            continue
+        where = _place_of(draft, name, service)
+        errors += _division_problems(where, service, placement.services[name])
+        need, have, formula, unit = _footprint(draft, service, placement.services[name])
+        if have is None:
+            continue
+        if need > have:
+            cure = "use smaller sizes, fewer instances or more GPUs"
+            errors.append(Problem(where, f"needs {need} GPUs ({formula}), but {unit} has {have}; {cure}"))
+        elif need < have:
+            idle.append(Problem(where, f"uses {need} of the {have} GPUs of {unit} ({formula}): {have - need} would idle"))
+    return errors, idle
+
+
+def _place_of(draft: Draft, name: str, service: VllmServiceConfig) -> str:
+    if isinstance(service, VllmPDTierConfig):
+        entry, _, tier = name.rpartition("-")
+        return f"services.{entry}.{tier}"
+    return f"services.{name}"
+
+
+def _division_problems(where: str, service: VllmServiceConfig, placed: ServicePlacement) -> Iterator[Problem]:
+    nodes = len(placed.nodes)
+    if placed.shape is Shape.DATA_PARALLEL and service.number_of_instances % nodes:
+        count = service.number_of_instances
+        cure = f"use a multiple of {nodes}, other nodes, or use_ray_serve: true"
+        yield Problem(f"{where}.number_of_instances", f"{count} instances do not divide evenly over {nodes} nodes; {cure}")
+
+
+def _footprint(draft: Draft, service: VllmServiceConfig, placed: ServicePlacement) -> tuple[int, int | None, str, str]:
+    """Return (needed, there or None when not declared, the formula, the unit it is compared with)."""
+    pools = spanned_pools(service, draft.cluster.node_pools)
+    gpus = [pool.gpus_per_node for pool in pools]
+    declared = [count for count in gpus if count is not None]
+    known = bool(pools) and len(declared) == len(gpus)
+    node = min(declared) if known else None
+    total = sum(count * pool.nodes for count, pool in zip(declared, pools, strict=True)) if known else None
+    tp, pp, count = service.tensor_parallel_size, service.pipeline_parallel_size, service.number_of_instances
+    nodes, per_instance = len(placed.nodes), service.instance_gpus
+    one = f"tensor_parallel_size {tp} x pipeline_parallel_size {pp}"
+    if placed.shape is Shape.PER_NODE:
+        return per_instance, node, one, "one node"
+    if nodes == 1:
+        return per_instance * count, node, f"{one} x {count} instances", "one node"
+    if placed.shape is Shape.RAY_BACKED:
+        return per_instance, total, one, f"all {nodes} nodes together"
+    if placed.shape is Shape.GATEWAY:
+        return per_instance * count, total, f"{one} x {count} instances", f"all {nodes} nodes together"
+    local = -(-count // nodes)
+    return per_instance * local, node, f"{one} x {local} of {count} instances on each of {nodes} nodes", "one node"

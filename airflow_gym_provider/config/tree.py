@@ -1,0 +1,66 @@
+"""Between plain trees and OmegaConf: what may enter a config, and which ``${...}`` reads the environment."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import GrammarParseError
+
+from airflow_gym_provider.config.errors import Problem
+from airflow_gym_provider.config.scalars import Scalar
+from airflow_gym_provider.config.show import escape
+
+# ${oc.env:X} would read this process's environment; under its own name it reads the one given to load_submit_config.
+ENV_RESOLVER = "airflow_gym.env"
+_OC_ENV = re.compile(r"(?<!\\)((?:\\\\)*\$\{\s*)oc\.env(\s*:)")
+_MAX_DEPTH = 100
+
+
+def empty_config() -> DictConfig:
+    """Return an empty OmegaConf mapping that can hold scalars with their spelling."""
+    return OmegaConf.create({}, flags={"allow_objects": True})
+
+
+def to_config(tree: Mapping[Any, Any], problems: list[Problem], path: tuple[str, ...] = ()) -> DictConfig:
+    """Turn a tree into OmegaConf. What cannot be part of a config is reported and left out."""
+    return OmegaConf.create(clean(tree, problems, path), flags={"allow_objects": True})
+
+
+def clean(value: Any, problems: list[Problem], path: tuple[str, ...]) -> Any:
+    """Return a value with text keys and plain types; broken interpolations are reported and made literal."""
+    if len(path) > _MAX_DEPTH:
+        problems.append(Problem(".".join(path[:3]), "is nested too deeply"))
+        return None
+    if isinstance(value, str):
+        return _text(str(value), problems, path)
+    if value is None or isinstance(value, (bool, int, float, Scalar)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): clean(item, problems, (*path, str(key))) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [clean(item, problems, (*path, str(number))) for number, item in enumerate(value)]
+    if isinstance(value, os.PathLike):
+        return _text(os.fspath(value), problems, path)
+    problems.append(Problem(".".join(path), f"holds a {type(value).__name__}, which is no YAML value; write it as text"))
+    return None
+
+
+def _text(text: str, problems: list[Problem], path: tuple[str, ...]) -> str:
+    if "${" not in text:
+        return text
+    renamed = _OC_ENV.sub(rf"\1{ENV_RESOLVER}\2", text)
+    try:
+        OmegaConf.create({"text": renamed})
+    except GrammarParseError as error:
+        reason = str(error).split("\n", 1)[0]
+        hidden = "env" in path[:-1]  # what stands beside the mistake may be a secret
+        quoted = "the text" if hidden else repr(text)
+        cure = r"close it, or write \${ for a literal ${"
+        detail = "" if hidden else f" ({reason})"
+        problems.append(Problem(".".join(path), f"{quoted} holds a broken ${{...}}{detail}; {cure}"))
+        return escape(text)
+    return renamed
