@@ -1,6 +1,6 @@
 """What to do next with a chain. Pure: evidence in, one decision with its reason out.
 
-The table (see `endings.step_of` for the rows): a time limit, a preemption, a failed node and exit code 75 go on for free;
+The table (see `endings.step_of` for the rows): time limit, preemption, failed node and exit code 75 go on for free;
 a failure costs one of `max_retries`; a cancel by somebody stops the chain; a job that never began or that nobody knows
 any more is replaced at most three times; COMPLETED counts only with complete results.
 """
@@ -15,8 +15,8 @@ from typing import Protocol
 from airflow_gym_provider.chain.endings import Step, clock, describe
 from airflow_gym_provider.chain.history import LOST_GRACE, ChainHistory
 from airflow_gym_provider.chain.limits import Limits
+from airflow_gym_provider.slurm.jobs import JobStatus
 from airflow_gym_provider.slurm.states import Ending
-from airflow_gym_provider.slurm.status import JobStatus
 
 MAX_RESUBMITS = 3
 """Most jobs of one budget that are replaced because they never began."""
@@ -96,27 +96,22 @@ class _Case:
         if self.history.wait is not None:
             reason = "a submission was cut off; waiting until Slurm has certainly shown the job it may have made"
             return self._say(Action.WAIT, reason, wait=self.history.wait)
-        if job is not None and self._is_unclear(job):
+        if job is not None and not job.known and not self.history.lost:
             return self._unclear(job)
         if not self.history.counted or job is None:
             return self._first()
-        if self.history.forgotten and not self.history.answered:
+        if self.history.unanswered:
             reason = "Slurm does not say how long the chain's jobs ran; waiting for its answer"
             return self._say(Action.WAIT, reason, wait=_LOOK_AGAIN)
         return self._ended(job)
 
-    def _is_unclear(self, job: JobStatus) -> bool:
-        if job.known or job.ending is Ending.LOST:
-            return False
-        return not self.history.answered or self.history.unknown_for < LOST_GRACE
-
     def _unclear(self, job: JobStatus) -> Decision:
-        rest = math.ceil(LOST_GRACE - self.history.unknown_for)
-        if self.history.answered:
+        if job.missing:
+            rest = math.ceil(LOST_GRACE - self.history.unknown_for)
             reason = f"job {job.ref.job_id} is unknown to squeue and sacct; lost if it stays so for {LOST_GRACE} s"
-        else:
-            reason = f"the state of job {job.ref.job_id} is unknown: Slurm did not answer"
-        return self._say(Action.WAIT, reason, wait=rest if self.history.answered else _LOOK_AGAIN)
+            return self._say(Action.WAIT, reason, wait=rest)
+        reason = f"Slurm does not say yet how it stands with job {job.ref.job_id}"
+        return self._say(Action.WAIT, f"{reason} ({job.state})" if job.state else reason, wait=_LOOK_AGAIN)
 
     def _first(self) -> Decision:
         if self.history.jobs:

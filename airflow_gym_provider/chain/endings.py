@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
+from airflow_gym_provider.slurm.jobs import JobStatus
 from airflow_gym_provider.slurm.states import Ending
-from airflow_gym_provider.slurm.status import JobStatus
 
 PROGRESS = 75
 """Exit code of an evaluation that got further but is not finished: go on, no retry counted."""

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from airflow_gym_provider.chain.endings import Step, step_of
-from airflow_gym_provider.slurm.status import JobStatus
+from airflow_gym_provider.slurm.jobs import JobStatus
+from airflow_gym_provider.slurm.states import Ending
 
 LOST_GRACE = 60
 """Seconds for which both squeue and sacct must have known nothing of a job before it counts as lost."""
@@ -30,17 +31,16 @@ class ChainHistory:
     """Every job of one chain, oldest first, and what is known beside them.
 
     `base`: jobs before this index belong to an earlier budget (the task was cleared since) and count for nothing, but
-    a live one among them is still the chain's job. `unknown_for`: seconds for which the newest job has been unknown to
-    Slurm, as its watcher has seen it (0: only just now). `answered`: both squeue and sacct answered without an error.
-    `wait`: seconds until a submission that was cut off may be judged, None when there is none. `recorded_walltime`
-    and `recorded_retries`: the counters in the dot-files, a lower bound for jobs that accounting has forgotten.
+    a live one among them is still the chain's job. `unknown_for`: seconds for which the newest job has been missing in
+    squeue and sacct, as its watcher has seen it (0: only just now). `wait`: seconds until a submission that was cut off
+    may be judged, None when there is none. `recorded_walltime` and `recorded_retries`: the counters in the dot-files, a
+    lower bound for jobs that accounting has forgotten.
     """
 
     jobs: tuple[JobStatus, ...] = ()
     base: int = 0
     marks: tuple[CancelMark, ...] = ()
     unknown_for: float = 0
-    answered: bool = True
     wait: int | None = None
     recorded_walltime: int = 0
     recorded_retries: int = 0
@@ -52,8 +52,14 @@ class ChainHistory:
 
     @property
     def live(self) -> JobStatus | None:
-        """The newest job that is queued or running; None when all have ended (or are unknown)."""
-        return next((job for job in reversed(self.jobs) if job.live), None)
+        """The newest job that is certainly queued or running; None when there is none."""
+        return next((job for job in reversed(self.jobs) if job.live and job.known), None)
+
+    @property
+    def lost(self) -> bool:
+        """Whether the newest job is lost: missing for longer than LOST_GRACE, or told so by its watcher."""
+        job = self.newest
+        return job is not None and (job.ending is Ending.LOST or (job.missing and self.unknown_for >= LOST_GRACE))
 
     @property
     def counted(self) -> tuple[JobStatus, ...]:
@@ -61,8 +67,13 @@ class ChainHistory:
         return self.jobs[self.base :]
 
     @property
+    def unanswered(self) -> bool:
+        """Whether Slurm could not say how an earlier job of this budget ended, so that no sum is right."""
+        return any(not job.known and not job.missing for job in self.counted[:-1])
+
+    @property
     def forgotten(self) -> bool:
-        """Whether Slurm no longer knows, or does not know just now, a job of this budget that has a successor."""
+        """Whether Slurm no longer knows an earlier job of this budget (accounting is purged at many sites)."""
         return any(not job.known for job in self.counted[:-1])
 
     @property

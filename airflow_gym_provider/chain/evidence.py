@@ -1,0 +1,101 @@
+"""From what one look printed to the status of each job: the same rules as every status call (`slurm.settling`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from airflow_gym_provider.chain.place import ChainPlace
+from airflow_gym_provider.slurm.accounting import JobRow, parse_sacct
+from airflow_gym_provider.slurm.jobs import JobRef, JobStatus
+from airflow_gym_provider.slurm.queue import QueueRow, parse_squeue
+from airflow_gym_provider.slurm.remote import Frames
+from airflow_gym_provider.slurm.settling import Asked, settle
+from airflow_gym_provider.slurm.states import is_live
+from airflow_gym_provider.slurm.troubles import Problem, ProblemKind, tool_problem
+
+
+@dataclass(frozen=True)
+class ClusterRows:
+    """What one cluster (None: the default one) answered: rows of squeue, of sacct by id and by name, and troubles."""
+
+    cluster: str | None
+    queue: tuple[QueueRow, ...] = ()
+    by_id: tuple[JobRow, ...] = ()
+    by_name: tuple[JobRow, ...] = ()
+    squeue: Problem | None = None
+    sacct: Problem | None = None
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What kept either tool from answering."""
+        return tuple(problem for problem in (self.squeue, self.sacct) if problem is not None)
+
+    @property
+    def accounting(self) -> bool:
+        """Whether the site keeps accounts."""
+        return self.sacct is None or self.sacct.kind is not ProblemKind.ACCOUNTING_DISABLED
+
+    @property
+    def silent_about_names(self) -> bool:
+        """Whether a job of ours may exist there that was not shown."""
+        return self.squeue is not None or (self.sacct is not None and self.accounting)
+
+
+def cluster_rows(frames: Frames) -> list[ClusterRows]:
+    """Every cluster that a look asked."""
+    return [_cluster(frames, frame.arg(0), frame.arg(1)) for frame in frames.named("cluster")]
+
+
+def known_job(ref: JobRef, clusters: Iterable[ClusterRows]) -> JobStatus:
+    """The status of `ref`, from its own cluster's rows. Unknown when that cluster was not asked."""
+    rows = next((rows for rows in clusters if rows.cluster == ref.cluster), None)
+    if rows is None:
+        return JobStatus(ref)
+    records = [row for row in rows.by_id if row.base_id == ref.job_id]
+    records = records or [row for row in rows.by_name if row.base_id == ref.job_id]
+    queue = [row for row in rows.queue if row.base_id == ref.job_id]
+    return settle(ref, queue, records, Asked(rows.squeue is None, rows.sacct is None, rows.accounting))
+
+
+def unrecorded(place: ChainPlace, recorded: Sequence[JobRef], clusters: Iterable[ClusterRows]) -> tuple[JobRef, ...]:
+    """Jobs of this chain that its directory does not name, oldest first.
+
+    Those with the chain's own name, whatever their state; and live ones in the benchmark's directory with the job
+    script's name, which somebody submitted by hand.
+    """
+    known = {ref.job_id for ref in recorded}  # alone: a federation's cluster may be asked under two names
+    found: dict[str, JobRef] = {}
+    for rows in clusters:
+        seen: list[JobRow | QueueRow] = [*rows.by_name, *rows.queue]
+        for row in seen:
+            ours = row.name == place.job_name
+            by_hand = row.name == place.plain_name and row.work_dir == place.job_dir and is_live(row.state)
+            if (ours or by_hand) and row.base_id not in known:
+                ref = JobRef(row.base_id, rows.cluster, row.work_dir or place.job_dir)
+                found.setdefault(row.base_id, ref)
+    return tuple(sorted(found.values(), key=lambda ref: int(ref.job_id)))
+
+
+def _cluster(frames: Frames, tag: str, name: str) -> ClusterRows:
+    queue, squeue = _answer(frames, "squeue", "squeue", tag)
+    by_id, by_id_trouble = _answer(frames, "sacct", "sacct", tag)
+    by_name, by_name_trouble = _answer(frames, "sacct-name", "sacct", tag)
+    return ClusterRows(
+        None if name == "-" else name,
+        tuple(parse_squeue(queue)),
+        tuple(parse_sacct(by_id)),
+        tuple(parse_sacct(by_name)),
+        squeue,
+        by_id_trouble or by_name_trouble,
+    )
+
+
+def _answer(frames: Frames, name: str, tool: str, tag: str) -> tuple[str, Problem | None]:
+    """What the tool printed, and what is wrong with it. A question that was not put is well answered."""
+    texts = [frame.text for frame in frames.named(name) if frame.arg(0) == tag]
+    ends = [frame for frame in frames.named(f"{name}.end") if frame.arg(0) == tag]
+    if not texts:
+        return "", None
+    status = int(ends[0].arg(1)) if ends and ends[0].arg(1).isdecimal() else None
+    return texts[0], tool_problem(tool, status, ends[0].text if ends else "")

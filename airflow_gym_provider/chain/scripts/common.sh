@@ -1,0 +1,132 @@
+# What all of this package's scripts share. They run inside slurm/remote.sh, which gives frame, as_login and the nonce;
+# the Python builders put the gym_ settings above and the calls below. LC_ALL=C, umask 022.
+# shellcheck shell=bash disable=SC2154,SC2034,SC2317
+
+# A connection that breaks must not stop what has begun: an sbatch that was sent still has to be written down.
+trap '' HUP PIPE
+
+gym_now() { date +%s; }
+
+# gym_read FILE: its text, nothing when there is no such file. Fails when it is there and cannot be read.
+gym_read() { [ ! -e "$1" ] || cat "$1"; }
+
+# gym_put FILE MODE: standard input becomes FILE, whole or not at all.
+gym_put() {
+  local new="${1%/*}/.gym_tmp.$_gym_nonce.${1##*/}"
+  if (umask 077 && cat >"$new") && chmod "$2" "$new" && mv -fT "$new" "$1"; then
+    return 0
+  fi
+  rm -f "$new"
+  return 1
+}
+
+# gym_file FILE MODE SHA256 BASE64: as gym_put, and only when it is what was sent. printf is a builtin: no argument shows.
+gym_file() {
+  local new="${1%/*}/.gym_tmp.$_gym_nonce.${1##*/}" sum
+  mkdir -p "${1%/*}" || return 1
+  if (umask 077 && printf '%s' "$4" | base64 -d >"$new") && sum=$(sha256sum <"$new"); then
+    if [ "${sum%% *}" != "$3" ]; then
+      printf '%s: not what was sent, so it is not used\n' "$1" >&2
+    elif chmod "$2" "$new" && mv -fT "$new" "$1"; then
+      return 0
+    fi
+  fi
+  rm -f "$new"
+  return 1
+}
+
+# gym_lock FD: wait for the lock on an open descriptor. 1: somebody holds it for too long. 2: no lock can be had.
+# Where the file system knows no flock (Lustre without -o flock), a lock on this machine has to do.
+gym_lock() {
+  local status
+  flock -w "$gym_lock_seconds" "$1" 2>/dev/null
+  status=$?
+  [ "$status" -gt 1 ] || return "$status"
+  status=$(printf '%s' "$gym_lock_name" | cksum)
+  eval "exec $1>>\"/tmp/.gym-lock-$UID-${status%% *}\"" || return 2
+  flock -w "$gym_lock_seconds" "$1" || return $(($? > 1 ? 2 : 1))
+}
+
+# gym_ask COMMAND...: a question to Slurm, bounded in time, that holds none of our locks. Errors come with the answer.
+gym_ask() {
+  timeout -k 5 "$gym_query_seconds" env TZ=UTC0 "$@" </dev/null 2>&1 3<&- 7>&- 8>&- 9>&-
+}
+
+gym_squeue() { # CLUSTER NAMES
+  gym_ask squeue ${1:+"--clusters=$1"} --states=all "--user=$(id -u)" "--format=$gym_squeue_format" "--name=$2"
+}
+
+gym_sacct() { # CLUSTER OPTION...
+  gym_ask sacct ${1:+"--clusters=$1"} "--delimiter=$gym_separator" --parsable2 --duplicates \
+    "--format=$gym_sacct_format" "${@:2}"
+}
+
+gym_utc() { TZ=UTC0 date -d "@$1" +%Y-%m-%dT%H:%M:%S; }
+
+# gym_has WORD LINES: whether one of the lines begins with that word.
+gym_has() {
+  case $'\n'$2$'\n' in
+    *$'\n'"$1"[$' ;\n']*) ;;
+    *) return 1 ;;
+  esac
+}
+
+# gym_queue: the jobs of gym_name, and of gym_plain in gym_dir (an sbatch by hand), as lines "ID CLUSTER STATE".
+# gym_live: those that have not ended; gym_over: those of gym_name that have. Fails with the trouble in gym_trouble.
+gym_queue() {
+  local cluster rows id state dir name real
+  gym_live='' gym_over='' gym_trouble=''
+  real=$(cd "$gym_dir" 2>/dev/null && pwd -P)
+  for cluster in "${gym_clusters[@]}"; do
+    if ! rows=$(gym_squeue "$cluster" "$gym_name,$gym_plain"); then
+      gym_trouble="squeue${cluster:+ on $cluster}: ${rows:-no answer}"
+      return 1
+    fi
+    while IFS=$gym_separator read -r id state _ _ _ _ _ _ dir name _; do
+      id=${id%%[+_]*}
+      [[ $id =~ ^[0-9]+$ ]] || continue
+      case $name in
+        "$gym_name") ;;
+        "$gym_plain") [ "$dir" = "$gym_dir" ] || [ "$dir" = "${real:-/}" ] || continue ;;
+        *) continue ;;
+      esac
+      if ! gym_ended "$state"; then
+        gym_live+="$id ${cluster:--} $state"$'\n'
+      elif [ "$name" = "$gym_name" ]; then
+        gym_over+="$id ${cluster:--} $state"$'\n'
+      fi
+    done < <(printf '%s\n' "$rows")
+  done
+}
+
+# A state that is not known to be an end is none.
+gym_ended() {
+  case $1 in
+    COMPLETED | FAILED | TIMEOUT | PREEMPTED | NODE_FAIL | CANCELLED* | OUT_OF_MEMORY | BOOT_FAIL | DEADLINE) ;;
+    *) return 1 ;;
+  esac
+}
+
+# gym_cluster_of ID: where the job was sent, nothing for the default cluster.
+gym_cluster_of() {
+  local id cluster
+  while read -r id cluster _; do
+    [ "$id" != "$1" ] || [ "$cluster" = - ] || printf '%s' "$cluster"
+  done < <(gym_read "$gym_dir/.gym_jobs" 2>/dev/null)
+}
+
+# gym_in_flight: whether an sbatch of this chain is at work, though the shell that began it may be gone.
+gym_in_flight() {
+  { flock -n 8 2>/dev/null || return $(($? != 1)); } 8>>"$gym_dir/.gym_sbatch.lock"
+  return 1
+}
+
+# gym_mark IDS WHY: say for later looks that we ask for the end of these jobs.
+gym_mark() {
+  printf '%s %s %s\n' "$(gym_now)" "$1" "$2" >>"$gym_dir/.gym_cancelled"
+}
+
+# gym_scancel CLUSTER ID...
+gym_scancel() {
+  gym_ask scancel ${1:+"--clusters=$1"} "${@:2}"
+}

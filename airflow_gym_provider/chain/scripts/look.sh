@@ -1,0 +1,91 @@
+# One look at any number of benchmarks of one run directory: what lies there, and what Slurm knows of their jobs.
+# shellcheck shell=bash disable=SC2154,SC2034,SC2317
+
+# gym_look_run: whose directory it is. Fails when there is nothing more to see.
+gym_look_run() {
+  local owner
+  if [ ! -e "$gym_run" ]; then
+    gym_say_run absent ''
+  elif ! owner=$(gym_read "$gym_run/.gym_owner" 2>&1); then
+    gym_say_run failed "$owner"
+    return 1
+  elif [ "$owner" = "$gym_owner" ]; then
+    gym_say_run ours ''
+    gym_since=$(gym_utc $(($(stat -c %Y "$gym_run/.gym_owner") - 3600)))
+  elif [ -z "$owner" ] && gym_unused; then
+    gym_say_run absent ''
+  else
+    gym_say_run foreign "$owner"
+    return 1
+  fi
+}
+
+# gym_look: the files of the benchmark whose gym_ settings are set now; its names and ids are kept for the questions.
+gym_look() {
+  local id cluster at count _
+  gym_names+=${gym_names:+,}$gym_name
+  gym_plains+=,$gym_plain
+  [ -n "$gym_since" ] && [ -d "$gym_dir" ] || return 0
+  gym_show chain .gym_job_chain
+  gym_show jobs .gym_jobs
+  gym_show marks .gym_cancelled
+  gym_show walltime .gym_accumulated_walltime
+  gym_show retries .gym_infra_retries
+  while IFS=$' ;\r' read -r id _; do
+    [[ $id =~ ^[0-9]+$ ]] || continue
+    cluster=$(gym_cluster_of "$id")
+    gym_ids[${cluster:--}]+=${gym_ids[${cluster:--}]:+,}$id
+  done < <(gym_read "$gym_dir/.gym_job_chain" 2>/dev/null)
+  if [ -e "$gym_dir/.gym_intent" ]; then
+    read -r at count _ <"$gym_dir/.gym_intent"
+    if ! [[ $at =~ ^[0-9]+$ && $count =~ ^[0-9]+$ ]] || gym_in_flight; then
+      at=$(gym_now) count=${count:-0}
+    fi
+    frame intent "$gym_index" $(($(gym_now) - at)) "${count//[!0-9]/}"
+  fi
+}
+
+gym_show() { # FRAME FILE
+  local text
+  if text=$(gym_read "$gym_dir/$2" 2>&1); then
+    frame "$1" "$gym_index"
+  else
+    frame unreadable "$gym_index"
+  fi
+  printf '%s' "$text"
+}
+
+# gym_look_slurm: one squeue by name, one sacct by id and one by name, for every cluster that matters.
+gym_look_slurm() {
+  local cluster tag=0 format=(--delimiter="$gym_separator" --parsable2 --duplicates --format="$gym_sacct_format") where
+  for cluster in "${gym_clusters[@]}" "${!gym_ids[@]}"; do
+    cluster=${cluster#-}
+    [[ $gym_asked != *" ${cluster:--} "* ]] || continue
+    gym_asked+="${cluster:--} "
+    where=(${cluster:+"--clusters=$cluster"})
+    frame cluster "$tag" "${cluster:--}"
+    framed squeue "$tag" "$gym_query_seconds" env TZ=UTC0 squeue "${where[@]}" --states=all "--user=$(id -u)" \
+      "--format=$gym_squeue_format" "--name=$gym_names$gym_plains"
+    if [ -n "$gym_since" ]; then
+      framed sacct-name "$tag" "$gym_query_seconds" env TZ=UTC0 sacct "${where[@]}" "${format[@]}" "--name=$gym_names" \
+        "--starttime=$gym_since"
+    fi
+    if [ -n "${gym_ids[${cluster:--}]}" ]; then
+      framed sacct "$tag" "$gym_query_seconds" env TZ=UTC0 sacct "${where[@]}" "${format[@]}" \
+        "--jobs=${gym_ids[${cluster:--}]}"
+    fi
+    tag=$((tag + 1))
+  done
+}
+
+# gym_heal: a submission that was killed may have left the record behind its parts.
+gym_heal() {
+  local entry
+  [ -n "$gym_since" ] || return 0
+  for entry in "$gym_run"/*/.gym_record.json; do
+    if [ -e "$entry" ] && ! [ "$gym_run/gym-job.json" -nt "$entry" ]; then
+      gym_assemble
+      return
+    fi
+  done
+}

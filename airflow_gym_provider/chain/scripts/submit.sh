@@ -1,0 +1,269 @@
+# Submission of one benchmark, exactly once. At every line a kill leaves a state from which the next try finds its way:
+# before the intent nothing was sent; from the intent to the chain's new line a job may exist that is found by its name.
+# shellcheck shell=bash disable=SC2154,SC2034,SC2317
+
+# gym_mounts PATH...: a frame for each that is not there. Fails when one is missing.
+gym_mounts() {
+  local index=0 missing=0 path
+  for path in "$@"; do
+    if [ ! -e "$path" ]; then
+      frame mount "$index"
+      printf '%s\n' "$path"
+      missing=1
+    fi
+    index=$((index + 1))
+  done
+  return "$missing"
+}
+
+gym_tell() { # OUTCOME [WORD...]; the text is in gym_message
+  frame outcome "$gym_index" "$@"
+  printf '%s\n' "$gym_message"
+}
+
+# gym_submit: the benchmark whose gym_ settings are set now. One frame says what came of it.
+gym_submit() {
+  gym_lock_name=$gym_dir
+  if ! gym_message=$(mkdir -p "$gym_dir/logs" "$gym_dir/artifacts" 2>&1 && { : >>"$gym_dir/.gym_chain.lock"; } 2>&1); then
+    gym_tell failed
+    return
+  fi
+  { gym_submit_locked; } 9>>"$gym_dir/.gym_chain.lock"
+}
+
+gym_submit_locked() {
+  local id cluster
+  gym_lock 9
+  case $? in
+    0) ;;
+    1) gym_message="another submission of $gym_dir holds the lock" gym_tell busy && return ;;
+    *) gym_message="$gym_dir: flock works neither there nor in /tmp" gym_tell failed && return ;;
+  esac
+  rm -f "$gym_dir"/.gym_tmp.*
+  gym_same || return
+  if ! gym_queue; then
+    gym_message=$gym_trouble gym_tell unknown
+    return
+  fi
+  if [ -n "$gym_live" ]; then
+    gym_adopt
+    return
+  fi
+  gym_write_found || return
+  gym_settle_intent || return
+  if ! gym_message=$(gym_stage 2>&1); then
+    gym_tell failed
+    return
+  fi
+  gym_sbatch_once
+}
+
+# gym_same: whether the chain is still what the decision was based on.
+gym_same() {
+  if ! gym_chain=$(gym_read "$gym_dir/.gym_job_chain" 2>&1) || ! gym_marks=$(gym_read "$gym_dir/.gym_cancelled" 2>&1); then
+    gym_message=$gym_chain$gym_marks gym_tell failed
+    return 1
+  fi
+  [ "$gym_chain" != "$gym_seen_chain" ] || [ "$gym_marks" != "$gym_seen_marks" ] || return 0
+  gym_message="the chain has changed since it was looked at: ${gym_chain//$'\n'/ }" gym_tell changed
+  return 1
+}
+
+# gym_adopt: a job lives: it is the chain's, recorded or not. The newest, should there be several.
+gym_adopt() {
+  local id cluster state
+  read -r id cluster state < <(printf '%s' "$gym_live" | sort -n | tail -n 1)
+  if ! gym_has "$id" "$gym_chain" && ! gym_message=$(gym_record "$id" "$cluster" 2>&1); then
+    gym_tell failed
+    return
+  fi
+  gym_message="job $id is $state" gym_tell adopted "$id" "$cluster"
+}
+
+# gym_write_found: jobs of ours that ended unrecorded go into the chain. Those the decision did not know of change it.
+gym_write_found() {
+  local id cluster new=0
+  while read -r id cluster _; do
+    if [ -z "$id" ] || gym_has "$id" "$gym_chain"; then continue; fi
+    gym_has "$id" "$gym_found" || new=1
+    if ! gym_message=$(gym_record "$id" "$cluster" 2>&1); then
+      gym_tell failed
+      return 1
+    fi
+    gym_chain=$(gym_read "$gym_dir/.gym_job_chain")
+  done < <(printf '%s\n%s' "$gym_found" "$gym_over" | sort -un)
+  [ "$new" = 1 ] || return 0
+  gym_message="a job was found that had not been recorded" gym_tell changed
+  return 1
+}
+
+# gym_settle_intent: a submission was cut off before. Go on only when it certainly made no job.
+gym_settle_intent() {
+  local at count age now
+  [ -e "$gym_dir/.gym_intent" ] || return 0
+  now=$(gym_now)
+  read -r at count _ <"$gym_dir/.gym_intent"
+  if ! [[ $at =~ ^[0-9]+$ && $count =~ ^[0-9]+$ ]] || gym_in_flight; then
+    # Cut short, or that sbatch still runs: count from now.
+    gym_intent "$now"
+    gym_wait "$gym_quiet_seconds"
+    return 1
+  fi
+  if [ "$(printf '%s' "$gym_chain" | grep -c .)" -gt "$count" ]; then
+    rm -f "$gym_dir/.gym_intent"
+    return 0
+  fi
+  gym_in_accounting "$at" || return 1
+  age=$((now - at))
+  if [ "$age" -lt "$gym_quiet_seconds" ]; then
+    gym_wait $((gym_quiet_seconds - (age > 0 ? age : 0)))
+    return 1
+  fi
+  rm -f "$gym_dir/.gym_intent"
+}
+
+gym_wait() { # SECONDS
+  gym_message="a submission was cut off; whether it made a job shows within $1 s" gym_tell wait "$1"
+}
+
+# gym_in_accounting SINCE: look for an unrecorded job of our name that ended already. Fails, and says why, unless none is.
+gym_in_accounting() {
+  local cluster rows id
+  for cluster in "${gym_clusters[@]}"; do
+    if ! rows=$(gym_sacct "$cluster" "--name=$gym_name" "--starttime=$(gym_utc $(($1 - 86400)))") ||
+      [[ $rows == *error:* ]]; then
+      [[ $rows != *"storage is disabled"* ]] || continue
+      gym_message="a submission was cut off, and sacct cannot say what came of it: $rows" gym_tell wait "$gym_quiet_seconds"
+      return 1
+    fi
+    while IFS=$gym_separator read -r id _; do
+      id=${id%%+*}
+      if [[ $id =~ ^[0-9]+$ ]]; then gym_over+="$id ${cluster:--}"$'\n'; fi
+    done < <(printf '%s\n' "$rows")
+  done
+  gym_write_found
+}
+
+# gym_intent EPOCH: from here until it is gone, a job may exist that the chain does not name.
+gym_intent() {
+  printf '%s %s %s\n' "$1" "$(printf '%s' "$gym_chain" | grep -c .)" "$_gym_nonce" | gym_put "$gym_dir/.gym_intent" 644
+}
+
+gym_sbatch_once() {
+  local out err status
+  if ! gym_message=$(gym_intent "$(gym_now)" 2>&1); then
+    gym_tell failed
+    return
+  fi
+  err=$gym_dir/.gym_sbatch.err
+  rm -f "$err"
+  # Descriptor 8 stays with sbatch alone: should this shell be killed, its lock tells that sbatch is still at work.
+  {
+    flock -n 8
+    out=$(gym_sbatch 2>"$err")
+    status=$?
+  } 8>>"$gym_dir/.gym_sbatch.lock"
+  err=$(gym_read "$err" 2>/dev/null)
+  frame sbatch "$gym_index" "$status"
+  printf '%s' "$out"
+  frame sbatch.err "$gym_index"
+  printf '%s' "$err"
+  gym_job_id "$out"
+  if [ "$status" = 0 ] && [ "$gym_ids" = 1 ]; then
+    gym_submitted "$gym_id" "$gym_cluster"
+  elif gym_refused "$status" "$err"; then
+    rm -f "$gym_dir/.gym_intent"
+    gym_entry '' "${err:-sbatch ended with status $status}" 2>/dev/null
+    gym_message=$err gym_tell refused "$status"
+  else
+    gym_unsure "$status" "$err"
+  fi
+}
+
+# The one call. Its environment is the login's, plus what gym_forward exports; nothing of ours but descriptor 8.
+gym_sbatch() {
+  exec 3<&- 7>&- 9>&-
+  cd "$gym_dir" || exit 126
+  local timeout sbatch
+  timeout=$(type -P timeout) sbatch=$(type -P sbatch)
+  gym_forward
+  as_login "$timeout" -k 5 "$gym_sbatch_seconds" "$sbatch" --parsable "--job-name=$gym_name" "--chdir=$gym_dir" \
+    ${gym_time:+"--time=$gym_time"} job.sh </dev/null
+}
+
+# gym_job_id TEXT: the last line that is an answer of sbatch; how many there were in gym_ids.
+gym_job_id() {
+  local line
+  gym_id='' gym_cluster='-' gym_ids=0
+  while IFS= read -r line; do
+    line=${line%$'\r'}
+    if [[ $line =~ ^([0-9]+)(\;([A-Za-z0-9_.-]+))?$ ]] ||
+      [[ $line =~ ^Submitted\ batch\ job\ ([0-9]+)(\ on\ cluster\ ([A-Za-z0-9_.-]+))?$ ]]; then
+      gym_id=${BASH_REMATCH[1]} gym_cluster=${BASH_REMATCH[3]:--} gym_ids=$((gym_ids + 1))
+    fi
+  done < <(printf '%s\n' "$1")
+}
+
+# gym_refused STATUS STDERR: whether it is certain that no job was made.
+gym_refused() {
+  [ "$1" != 0 ] && [ "$1" != 124 ] && [ "$1" != 137 ] || return 1
+  [ "$1" != 126 ] && [ "$1" != 127 ] || return 0
+  ! [[ $2 =~ [Tt]imed\ out|[Cc]ontact|[Cc]onnect|[Cc]ommunicat|Zero\ Bytes|[Ss]ocket|[Tt]ransport|[Pp]rotocol|shut ]] || return 1
+  [[ $2 =~ "Batch job submission failed:"|[Ii]nvalid|[Uu]nrecognized|"option requires"|"Unable to open"|"does not look like" ]]
+}
+
+# gym_unsure STATUS STDERR: sbatch failed, yet the job may be there ("Socket timed out"): look for it by name.
+gym_unsure() {
+  local id cluster
+  if gym_queue; then
+    while read -r id cluster _; do
+      if [ -z "$id" ] || gym_has "$id" "$gym_chain"; then continue; fi
+      gym_submitted "$id" "$cluster"
+      return
+    done < <(printf '%s%s' "$gym_live" "$gym_over" | sort -rn)
+    if [ "$1" = 0 ] && [ -n "$gym_id" ]; then
+      gym_submitted "$gym_id" "$gym_cluster"
+      return
+    fi
+  fi
+  gym_intent "$(gym_now)" 2>/dev/null
+  gym_entry '' "not certain whether a job was made: ${2:-sbatch ended with status $1}" 2>/dev/null
+  gym_message="sbatch ended with status $1; it may have made a job nevertheless: $2" gym_tell wait "$gym_quiet_seconds"
+}
+
+gym_submitted() { # ID CLUSTER
+  local cluster=${2#-} marks why
+  if gym_message=$(gym_record "$1" "$2" 2>&1); then
+    rm -f "$gym_dir/.gym_intent" "$gym_dir/.gym_sbatch.err"
+  else
+    gym_message="job $1 is queued, but could not be recorded: $gym_message"
+  fi
+  marks=$(gym_read "$gym_dir/.gym_cancelled" 2>/dev/null)
+  if [ "$marks" != "$gym_marks" ]; then
+    why=${marks##*$'\n'}
+    why=${why#* }
+    gym_mark "$1" "${why#* }" 2>/dev/null
+    gym_message="job $1 was cancelled, for a cancel came in between: $(gym_scancel "$cluster" "$1")"
+    gym_tell cancelled "$1" "$2"
+  else
+    gym_tell submitted "$1" "$2"
+  fi
+}
+
+# gym_record ID CLUSTER: the chain's new line comes last: with it, all the rest is there.
+gym_record() {
+  local jobs
+  jobs=$(gym_read "$gym_dir/.gym_jobs") || return 1
+  gym_entry "$1" '' || return 1
+  printf '%s\n' ${jobs:+"$jobs"} "$1 $2 $(gym_now)" | gym_put "$gym_dir/.gym_jobs" 644 || return 1
+  if [ -n "$gym_counters" ]; then
+    gym_count "$gym_counters" || return 1
+  fi
+  printf '%s\n' ${gym_chain:+"$gym_chain"} "$1" | gym_put "$gym_dir/.gym_job_chain" 644
+}
+
+# gym_count "SECONDS RETRIES": upstream's counters, as of the jobs before the present one.
+gym_count() {
+  printf '%s\n' "${1% *}" | gym_put "$gym_dir/.gym_accumulated_walltime" 644 &&
+    printf '%s\n' "${1#* }" | gym_put "$gym_dir/.gym_infra_retries" 644
+}
