@@ -148,7 +148,7 @@ class Server(ThreadingHTTPServer):
 
 
 def addresses(host: str) -> list[str]:
-    """Where to listen: everywhere, or on the node's own address and, if no other node has it, on localhost."""
+    """Where to listen: everywhere, or on the node's own address and, while no other node has it, on localhost."""
     own = own_address()
     if host not in ("", "0.0.0.0") or own is None:
         return [host or "0.0.0.0"]
@@ -161,10 +161,18 @@ def listen(endpoint: Endpoint, host: str, port: int) -> int:
     first, *others = addresses(host)
     server = Server((first, port), Handler)
     for address in others:
-        try:
-            threading.Thread(target=Server((address, port), Handler).serve_forever, daemon=True).start()
-        except OSError:
-            print(f"INFO {address}:{port} belongs to another node of this machine")
+        threading.Thread(target=serve_when_free, args=(address, port), daemon=True).start()
     print(f"INFO serving {', '.join(endpoint.names)} on {first}:{port}")
     server.serve_forever()
     return 0
+
+
+def serve_when_free(address: str, port: int) -> None:
+    """Serve there too, once no other node of this machine does."""
+    while True:
+        try:
+            server = Server((address, port), Handler)
+        except OSError:
+            time.sleep(0.2)
+        else:
+            server.serve_forever()

@@ -1,0 +1,135 @@
+"""Starts the demo's DAG, tells what happens, and ends with a table of what came out.
+
+    watch.py DAG_ID [--resumes BENCHMARK] [--timeout SECONDS]
+
+Exit 0 only if the run is green, every benchmark is complete with metrics, Slurm's accounting holds exactly the jobs
+that the tasks name, and the benchmark named by --resumes needed more than one job.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from typing import Any
+
+from airflow_api import AirflowApi
+
+COLUMNS = ("benchmark", "state", "tries", "Slurm jobs of its chain", "walltime", "rollouts", "metrics")
+
+
+def clock(seconds: float) -> str:
+    """1:04 for 64."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+
+
+def follow(api: AirflowApi, dag_id: str, run_id: str, timeout: float) -> str:
+    """Print each change of a task and of its Slurm jobs until the run ends; returns the run's state."""
+    began = time.monotonic()
+    seen: dict[str, str] = {}
+    while time.monotonic() - began < timeout:
+        state = api.run_state(dag_id, run_id)
+        news = {f"task {name(task)}": task_news(task) for task in api.tasks(dag_id, run_id)} | slurm_news()
+        for what, value in news.items():
+            if value and seen.get(what) != value:
+                print(f"  {clock(time.monotonic() - began):>5}  {what}: {value}", flush=True)
+                seen[what] = value
+        if state in ("success", "failed"):
+            return state
+        time.sleep(2)
+    return f"not finished after {timeout:.0f} s"
+
+
+def name(task: dict[str, Any]) -> str:
+    """The task's id; with its number if it is mapped."""
+    return task["task_id"] if task["map_index"] < 0 else f"{task['task_id']}[{task['map_index']}]"
+
+
+def task_news(task: dict[str, Any]) -> str:
+    """What a person wants to know of a task's state."""
+    state = task["state"]
+    if state in (None, "scheduled", "queued"):
+        return ""
+    meaning = {"deferred": "its Slurm job is watched", "up_for_retry": "goes on in another Slurm job"}.get(state)
+    words = f"{state}, {meaning}" if meaning else str(state)
+    return f"{words} (try {task['try_number']})" if task["try_number"] > 1 else words
+
+
+def accounting() -> list[tuple[str, str, str]]:
+    """(job id, name, state) of every job of this cluster, oldest first. Its queue is ahead of its accounting."""
+    asked = ["sacct", "-nPXa", "-S", "now-1days", "-o", "JobIDRaw,JobName%200,State"]
+    rows = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()
+    return [(job, job_name, state) for job, job_name, state in (row.split("|") for row in rows)]
+
+
+def slurm_news() -> dict[str, str]:
+    """State of each Slurm job."""
+    return {f"job {job} ({job_name})": state for job, job_name, state in accounting()}
+
+
+def row(task: dict[str, Any], result: dict[str, Any] | None) -> tuple[str, ...]:
+    """One line of the table."""
+    if not result:
+        return (task["task_id"], str(task["state"]), str(task["try_number"]), "", "", "", "")
+    jobs = ", ".join(f"{job} {state}" for job, state in zip(result["job_ids"], result["job_states"], strict=True))
+    wanted = sorted(result["metrics"].items(), key=lambda item: (item[0] != "mean/reward", item[0]))[:3]
+    return (
+        result["benchmark"],
+        str(task["state"]),
+        str(task["try_number"]),
+        jobs,
+        clock(result["chain_elapsed_seconds"]),
+        f"{result['rollouts_done']}/{result['rollouts_expected']}",
+        "  ".join(f"{metric}={value:g}" for metric, value in wanted),
+    )
+
+
+def table(rows: list[tuple[str, ...]]) -> str:
+    """Columns as wide as they must be."""
+    lines = [COLUMNS, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(COLUMNS))]
+    texts = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    return "\n".join([texts[0], "-" * max(map(len, texts)), *texts[1:]])
+
+
+def complaints(results: dict[str, dict[str, Any] | None], resumes: str | None) -> list[str]:
+    """What is not as it should be."""
+    found = []
+    for benchmark, result in results.items():
+        if not result or not result["complete"] or not result["metrics"]:
+            found.append(f"{benchmark} has no complete result")
+    if resumes:
+        states = (results.get(resumes) or {}).get("job_states", [])
+        if len(states) < 2 or states[0] != "TIMEOUT" or states[-1] != "COMPLETED":
+            found.append(f"{resumes} was to hit its walltime and go on in another job; its jobs ended {states}")
+    named = sorted(job for result in results.values() if result for job in result["job_ids"])
+    known = sorted(job for job, _, _ in accounting())
+    if named != known:
+        found.append(f"the tasks name the Slurm jobs {named}, Slurm knows {known}")
+    return found
+
+
+def main() -> int:
+    """See the module."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("dag_id")
+    parser.add_argument("--resumes")
+    parser.add_argument("--timeout", type=float, default=1200)
+    options = parser.parse_args()
+    api = AirflowApi.from_environ()
+    api.wait_for_dag(options.dag_id, 120)
+    run_id = api.trigger(options.dag_id)
+    print(f"DAG {options.dag_id} runs: {api.url}/dags/{options.dag_id}/runs/{run_id}", flush=True)
+    state = follow(api, options.dag_id, run_id, options.timeout)
+    tasks = [task for task in api.tasks(options.dag_id, run_id) if task["operator_name"] == "GymEvalOperator"]
+    results = {name(task): api.result(task) for task in tasks}
+    print("\n" + table([row(task, results[name(task)]) for task in tasks]) + "\n", flush=True)
+    problems = ([] if state == "success" else [f"the run is {state}"]) + complaints(results, options.resumes)
+    for problem in problems:
+        print(f"not as it should be: {problem}", file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
