@@ -68,7 +68,35 @@ _HOME = {
     "place": "placement",
 }
 
-__all__ = sorted(_HOME)
+__all__ = [
+    "BenchmarkRunConfig",
+    "DriverConfig",
+    "EnvValue",
+    "GymInstallConfig",
+    "HealthCheckConfig",
+    "JobConfig",
+    "NodePool",
+    "OtelConfig",
+    "Placement",
+    "PolicyWiring",
+    "Problem",
+    "RayServiceConfig",
+    "ResumeConfig",
+    "ServicePlacement",
+    "Shape",
+    "SlurmComputeConfig",
+    "SubmitConfig",
+    "SubmitConfigError",
+    "SubmitConfigWarning",
+    "VllmPDServiceConfig",
+    "VllmPDTierConfig",
+    "VllmServiceConfig",
+    "check_render_time",
+    "format_duration",
+    "load_submit_config",
+    "parse_duration",
+    "place",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -27,7 +27,7 @@ def compose(source: Source, overrides: Sequence[str], problems: list[Problem]) -
     Returns None when nothing of the source could be read; what went wrong is in ``problems``.
     """
     parsed = _parsed(overrides, problems)
-    parts = [source] if isinstance(source, (str, os.PathLike, Mapping)) else list(source)
+    parts = [_plain(part) for part in ([source] if isinstance(source, (str, os.PathLike, Mapping)) else source)]
     if not parts:
         problems.append(Problem("", "no config was given: name a file, a list of files or a mapping"))
         return None
@@ -65,12 +65,16 @@ def _parsed(overrides: Sequence[str], problems: list[Problem]) -> list[ParsedOve
     return parse_overrides(overrides, problems)
 
 
+def _plain(part: Part) -> Part:
+    """Return an OmegaConf mapping as a plain one, with its interpolations still unresolved."""
+    return cast("Part", OmegaConf.to_container(part)) if isinstance(part, DictConfig) else part
+
+
 def _read_part(part: Part, groups: Sequence[ParsedOverride], problems: list[Problem]) -> DictConfig | None:
     if isinstance(part, Mapping):
-        tree = OmegaConf.to_container(part) if isinstance(part, DictConfig) else part
-        if "defaults" in tree:
+        if "defaults" in part:
             problems.append(Problem("defaults", "a defaults list needs a file, beside which its fragments are found"))
-        return to_config({key: value for key, value in tree.items() if key != "defaults"}, problems)  # type: ignore[union-attr]
+        return to_config({key: value for key, value in part.items() if key != "defaults"}, problems)
     if not isinstance(part, (str, os.PathLike)):
         problems.append(Problem("", f"a config is a path or a mapping, not a {type(part).__name__}"))
         return None

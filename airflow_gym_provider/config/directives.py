@@ -40,7 +40,9 @@ def read_directive_name(value: Any) -> str:
     """Check the name of a directive: a long option without its dashes, and not one that is managed elsewhere."""
     name = as_line(value)
     if not _NAME.match(name):
-        raise refuse(f"{name!r} is not the name of a directive; write the long option without leading dashes, as in qos")
+        raise refuse(
+            f"{name!r} is not the name of a directive; write the long option without leading dashes, as in qos"
+        )
     if owner := _managed(name):
         raise refuse(f"{name!r} cannot be set here: {owner}")
     return name

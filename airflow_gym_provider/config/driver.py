@@ -74,7 +74,8 @@ class BenchmarkRunConfig(StrictModel):
     run: dict[Line, Plain] = Field(default_factory=dict)
     command: Text | None = None
     resumable: Annotated[
-        Annotated[bool, BeforeValidator(_read_resumable_flag), Tag("(flag)")] | Annotated[ResumeConfig, Tag("(limits)")],
+        Annotated[bool, BeforeValidator(_read_resumable_flag), Tag("(flag)")]
+        | Annotated[ResumeConfig, Tag("(limits)")],
         Discriminator(_kind_of_resumable),
     ] = False
 

@@ -100,7 +100,9 @@ class _Fragments(ConfigSource):
             if config_path == self.primary and "_self_" not in tree["defaults"]:
                 tree["defaults"].append("_self_")  # where Hydra puts it, without the warning
         header = self._get_header_dict(text)
-        return ConfigResult(provider=self.provider, path=self.path, config=to_config(tree, self.problems), header=header)
+        return ConfigResult(
+            provider=self.provider, path=self.path, config=to_config(tree, self.problems), header=header
+        )
 
     def _read(self, config_path: str) -> tuple[dict[str, Any], str]:
         if config_path == self.primary:

@@ -26,7 +26,9 @@ def read_benchmark_name(value: Any) -> str:
     if name.lower() in _RECORD_FILES or name.startswith(".gym"):
         raise refuse(f"benchmark name {name!r} is a file of the run's own record; choose another")
     if len(name) > _MAX_NAME:
-        raise refuse(f"benchmark name {name[:20]!r}… has {len(name)} characters; at most {_MAX_NAME} fit in a job's name")
+        raise refuse(
+            f"benchmark name {name[:20]!r}… has {len(name)} characters; at most {_MAX_NAME} fit in a job's name"
+        )
     return name
 
 
@@ -38,8 +40,6 @@ def service_name_fault(name: str) -> str | None:
         return f"service name {shown(name)} holds a slash or control character and cannot be part of a log's name"
     if name in (".", "..") or name.startswith("-"):
         return f"service name {name!r} cannot be part of a log's name or of a command line"
-    if name == "driver":
-        return "a service called 'driver' would write into the driver's own log; choose another name"
     return f"a service's name has at most {_MAX_NAME} characters, not {len(name)}" if len(name) > _MAX_NAME else None
 
 

@@ -20,7 +20,7 @@ class OtelConfig(StrictModel):
     enabled: Flag = True
     endpoint: Line | None = None
     service_name: Line | None = None
-    token_env: VariableName = "OTEL_TOKEN"
+    token_env: VariableName = "OTEL_TOKEN"  # noqa: S105 - the name of a variable
     binary: Line = "otelcol-contrib"
     container: Line | None = None
     component: Line = "gym-vllm"

@@ -44,7 +44,9 @@ def parse_overrides(texts: Sequence[str], problems: list[Problem]) -> list[Parse
             problems.append(Problem(where, f"is not an override in Hydra's grammar; {cure}"))
             continue
         if override.is_sweep_override():
-            problems.append(Problem(where, "is a sweep; a config takes one value: write a list in [ ] or quote the comma"))
+            problems.append(
+                Problem(where, "is a sweep; a config takes one value: write a list in [ ] or quote the comma")
+            )
         else:
             parsed.append(ParsedOverride(where, override))
     return parsed
@@ -73,8 +75,7 @@ def _apply(config: DictConfig, override: ParsedOverride, problems: list[Problem]
     if hydra.is_add() or hydra.is_force_add():
         if key.startswith("_"):
             return "would add a scratch key, which nothing reads; change an existing one with key=value"
-        exists = OmegaConf.select(config, key, throw_on_missing=False, throw_on_resolution_failure=False) is not None
-        if hydra.is_add() and exists and not isinstance(value, (dict, list)):
+        if hydra.is_add() and _exists(config, key) and not isinstance(value, (dict, list)):
             return f"{key} exists already; write {key}=... to change it, or ++{key}=... to set it either way"
         OmegaConf.update(config, key, value, merge=True, force_add=True)
         return None
@@ -83,9 +84,8 @@ def _apply(config: DictConfig, override: ParsedOverride, problems: list[Problem]
 
 def _change(config: DictConfig, key: str, value: Any) -> str | None:
     parent, last = _parent(config, key)
-    known = list(parent) if isinstance(parent, DictConfig) else []
-    if isinstance(parent, DictConfig) and last not in parent:
-        return f"{key} does not exist{did_you_mean(last, map(str, known))}; to add it, write +{key}=..."
+    if isinstance(parent, DictConfig) and last not in parent.keys():  # noqa: SIM118 - `in` would resolve the value
+        return f"{key} does not exist{did_you_mean(last, map(str, parent.keys()))}; to add it, write +{key}=..."
     if parent is None:
         return f"{key} does not exist; to add it, write +{key}=..."
     OmegaConf.update(config, key, value, merge=True)
@@ -94,7 +94,7 @@ def _change(config: DictConfig, key: str, value: Any) -> str | None:
 
 def _delete(config: DictConfig, key: str, value: Any) -> str | None:
     parent, last = _parent(config, key)
-    if isinstance(parent, DictConfig) and last in parent:
+    if isinstance(parent, DictConfig) and last in parent.keys():  # noqa: SIM118 - as above
         if value is not None and not _same(parent, last, value):
             return f"{key} has another value, so it is not deleted"
         with open_dict(config):
@@ -103,7 +103,7 @@ def _delete(config: DictConfig, key: str, value: Any) -> str | None:
     if isinstance(parent, ListConfig) and last.isdigit() and int(last) < len(parent):
         del parent[int(last)]
         return None
-    known = map(str, parent) if isinstance(parent, DictConfig) else ()
+    known = map(str, parent.keys()) if isinstance(parent, DictConfig) else ()
     return f"{key} does not exist, so it cannot be deleted{did_you_mean(last, known)}"
 
 
@@ -114,6 +114,15 @@ def _parent(config: DictConfig, key: str) -> tuple[Any, str]:
     return OmegaConf.select(config, head, throw_on_missing=False, throw_on_resolution_failure=False), last
 
 
+def _exists(config: DictConfig, key: str) -> bool:
+    """Return whether a key is there with a value, without resolving it: a null counts as absent, as in Hydra."""
+    parent, last = _parent(config, key)
+    if not isinstance(parent, DictConfig):
+        return isinstance(parent, ListConfig) and last.isdigit() and int(last) < len(parent)
+    held = OmegaConf.to_container(parent)
+    return isinstance(held, dict) and held.get(last) is not None
+
+
 def _same(parent: DictConfig, last: str, value: Any) -> bool:
     held = OmegaConf.to_container(parent)[last]  # type: ignore[index,call-overload]
     return bool(plain_value(held) == value or (isinstance(held, Scalar) and held.text == str(value)))
@@ -121,7 +130,7 @@ def _same(parent: DictConfig, last: str, value: Any) -> bool:
 
 def _value_of(override: ParsedOverride, problems: list[Problem]) -> Any:
     """Return the value as a config holds it: numbers keep their spelling, interpolations stay unresolved."""
-    value = override.hydra.value()
+    value: Any = override.hydra.value()
     text = str(override.hydra.input_line).split("=", 1)[-1].strip()
     if isinstance(value, (bool, int, float)) and (isinstance(value, float) or str(value) != text):
         value = Scalar(text, value)

@@ -6,7 +6,7 @@ Nodes are numbered from 0 in the order of the allocation. Pools own contiguous r
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
@@ -82,7 +82,7 @@ class Placement:
     pools: Mapping[str, tuple[int, ...]]
     services: Mapping[str, ServicePlacement]
     driver_node: int = 0
-    by_pool: bool = field(default=False)
+    by_pool: bool = False
     """Whether any service is placed by pool, so that ``GYM_POOL_<POOL>_NODES`` are exported."""
 
     @property
@@ -146,7 +146,8 @@ def vllm_shape(service: VllmServiceConfig, nodes: int, gpus_per_node: Iterable[i
 
 def spanned_pools(service: BaseServiceConfig, pools: Mapping[str, NodePool]) -> list[NodePool]:
     """Return the pools whose nodes a vLLM service uses: its own, or all of them when it is not pinned."""
-    return [pools[service.node_pool]] if service.node_pool in pools else list(pools.values())
+    own = pools.get(service.node_pool or "")
+    return [own] if own else list(pools.values())
 
 
 def place(config: Placeable) -> Placement:

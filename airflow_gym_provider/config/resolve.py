@@ -1,4 +1,4 @@
-"""Interpolations: ``${...}`` becomes a value, every failure is reported, and what came from the environment is known."""
+"""Interpolations: ``${...}`` becomes a value, every failure is reported, reads of the environment are remembered."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ _MAX_VALUES = 100_000
 # Stands for a reference while the text around it is escaped; private-use characters that no config holds.
 _MARK = re.compile("(\\\\*)\ue0f0([^\ue0f1]*)\ue0f1")
 # Variables of this kind are written back as references wherever they are used, not only in env.
-_CREDENTIAL = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|PRIVATE|API_?KEY|ACCESS_?KEY|(?:^|_)(?:KEY|PAT|AUTH)(?:_|$)", re.I)
+_CREDENTIAL = re.compile(
+    r"TOKEN|SECRET|PASSW|CREDENTIAL|PRIVATE|API_?KEY|ACCESS_?KEY|(?:^|_)(?:KEY|PAT|AUTH)(?:_|$)", re.I
+)
 
 
 @dataclass
@@ -81,11 +83,7 @@ def resolve(config: DictConfig, environ: Mapping[str, str], problems: list[Probl
     try:
         _defer_policy_host(config, environment, problems)
         walk = _Walk(environment, problems)
-        tree = {
-            key: walk.value(config, key, (str(key),))
-            for key in list(config)
-            if not str(key).startswith("_")
-        }
+        tree = {key: walk.value(config, key, (str(key),)) for key in list(config) if not str(key).startswith("_")}
     finally:
         _current.reset(token)
     return Resolved(tree, walk.references, frozenset(environment.values))
@@ -152,9 +150,11 @@ def _defer_policy_host(config: DictConfig, environment: Environment, problems: l
         if host is None:
             return
         benchmarks = driver.get("benchmarks")
-        for name in benchmarks if isinstance(benchmarks, DictConfig) else ():
-            run = OmegaConf.select(benchmarks[name], "run") if isinstance(benchmarks[name], DictConfig) else None
-            url = _deferred(run, "policy_base_url", change=False) if isinstance(run, DictConfig) else None
+        for benchmark in benchmarks.values() if isinstance(benchmarks, DictConfig) else ():
+            run = benchmark.get("run") if isinstance(benchmark, DictConfig) else None
+            if not isinstance(run, DictConfig):
+                continue
+            url = _deferred(run, "policy_base_url", change=False)
             if url and re.fullmatch(rf"http://{re.escape(host)}:[0-9]+/v1", url):
                 run.policy_base_url = escape(url)
     except (OmegaConfBaseException, RecursionError):

@@ -1,8 +1,8 @@
 """A YAML value that remembers how it was written.
 
-YAML 1.1 turns ``12:00:00`` into 43200, ``7031e56`` into a huge float and ``off`` into False. A field that wants text must
-get the text as written, one that wants a number the number. So a plain scalar whose text cannot be told from its value
-travels through composition as a :class:`Scalar`, and the field that receives it picks the side it needs.
+YAML 1.1 turns ``12:00:00`` into 43200, ``7031e56`` into a huge float and ``off`` into False. A field that wants text
+must get the text as written, one that wants a number the number. So a plain scalar whose text cannot be told from its
+value travels through composition as a :class:`Scalar`, and the field that receives it picks the side it needs.
 """
 
 from __future__ import annotations

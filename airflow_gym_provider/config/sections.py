@@ -35,7 +35,8 @@ def check_section(
         return errors
     problems += [problem for error in errors if (problem := _problem(model, where, error))]
     trimmed = copy.deepcopy(data)
-    if not isinstance(data, dict) or not all([_trim(trimmed, error) for error in errors]):
+    taken_out = [_trim(trimmed, error) for error in errors]
+    if not isinstance(data, dict) or not all(taken_out):
         return None
     rest = _attempt(model, trimmed, environ)
     return None if isinstance(rest, list) else rest

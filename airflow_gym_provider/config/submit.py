@@ -120,8 +120,9 @@ class SubmitConfig(StrictModel):
         """Return the config with everything applied and filled in: what may be stored and shown.
 
         ``host:`` and ``runtime:`` stay references. A text that an interpolation read from the environment stays a
-        reference in ``env``, and wherever the variable's name looks like a credential's. The policy keys that each benchmark
-        receives are shown in its ``run``. Loading the result again gives the same config: literal ``${`` are escaped.
+        reference in ``env``, and wherever the variable's name looks like a credential's. The policy keys that each
+        benchmark receives are shown in its ``run``. Loading the result again gives the same config: a literal ``${``
+        is escaped.
         """
         return shown_config(self, self._references)
 

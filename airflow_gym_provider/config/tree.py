@@ -22,30 +22,29 @@ _MAX_DEPTH = 100
 
 def empty_config() -> DictConfig:
     """Return an empty OmegaConf mapping that can hold scalars with their spelling."""
-    return OmegaConf.create({}, flags={"allow_objects": True})
+    return DictConfig({}, flags={"allow_objects": True})
 
 
 def to_config(tree: Mapping[Any, Any], problems: list[Problem], path: tuple[str, ...] = ()) -> DictConfig:
     """Turn a tree into OmegaConf. What cannot be part of a config is reported and left out."""
-    return OmegaConf.create(clean(tree, problems, path), flags={"allow_objects": True})
+    return DictConfig(clean(tree, problems, path), flags={"allow_objects": True})
 
 
 def clean(value: Any, problems: list[Problem], path: tuple[str, ...]) -> Any:
     """Return a value with text keys and plain types; broken interpolations are reported and made literal."""
-    if len(path) > _MAX_DEPTH:
-        problems.append(Problem(".".join(path[:3]), "is nested too deeply"))
-        return None
-    if isinstance(value, str):
-        return _text(str(value), problems, path)
+    if isinstance(value, (str, os.PathLike)):
+        return _text(str(os.fspath(value)), problems, path)
     if value is None or isinstance(value, (bool, int, float, Scalar)):
         return value
-    if isinstance(value, Mapping):
+    if len(path) > _MAX_DEPTH:
+        problems.append(Problem(".".join(path[:3]), "is nested too deeply"))
+    elif isinstance(value, Mapping):
         return {str(key): clean(item, problems, (*path, str(key))) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
+    elif isinstance(value, (list, tuple)):
         return [clean(item, problems, (*path, str(number))) for number, item in enumerate(value)]
-    if isinstance(value, os.PathLike):
-        return _text(os.fspath(value), problems, path)
-    problems.append(Problem(".".join(path), f"holds a {type(value).__name__}, which is no YAML value; write it as text"))
+    else:
+        what = f"holds a {type(value).__name__}, which is no YAML value; write it as text"
+        problems.append(Problem(".".join(path), what))
     return None
 
 

@@ -21,10 +21,10 @@ _MAX_DEPTH = 100
 class _Loader(yaml.SafeLoader):
     """Marks unquoted scalars instead of converting them, so that their spelling is still known."""
 
-    def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
-        if kind is yaml.ScalarNode and implicit[0]:
-            return _PLAIN
-        return super().resolve(kind, value, (False, True) if kind is yaml.ScalarNode else implicit)
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> str:
+        if kind is yaml.ScalarNode:
+            return _PLAIN if implicit[0] else f"{_TAG}str"
+        return f"{_TAG}map" if kind is yaml.MappingNode else f"{_TAG}seq"
 
 
 class _Refused(Exception):
@@ -38,7 +38,7 @@ def read_yaml(text: str, name: str, problems: list[Problem]) -> dict[str, Any] |
     reading. An empty file is an empty mapping. Messages hold keys and lines, never values.
     """
     try:
-        node = yaml.compose(text, Loader=_Loader)  # noqa: S506 - only composes nodes; nothing is constructed
+        node = yaml.compose(text, Loader=_Loader)  # composes nodes only; nothing is constructed
         tree = _Builder(name, problems).value(node, ()) if node is not None else {}
     except yaml.MarkedYAMLError as error:
         problems.append(Problem(_at(name, error.problem_mark or error.context_mark), _reason(error)))

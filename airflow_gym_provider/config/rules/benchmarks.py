@@ -22,7 +22,9 @@ def policy_problems(draft: Draft) -> Iterator[Problem]:
         known = did_you_mean(name, draft.service_names) or f"; services are {one_of(draft.service_names)}"
         yield Problem("driver.policy_model", f"{name!r} is not a service{known}")
     elif isinstance(draft.services.get(name), RayServiceConfig):
-        yield Problem("driver.policy_model", f"{name!r} is a ray service and serves no model; name a vllm or vllm_pd one")
+        yield Problem(
+            "driver.policy_model", f"{name!r} is a ray service and serves no model; name a vllm or vllm_pd one"
+        )
     for benchmark, settings in driver.benchmarks.items():
         for key in POLICY_KEYS:
             if key in settings.run:

@@ -30,7 +30,9 @@ def gpu_findings(draft: Draft) -> tuple[list[Problem], list[Problem]]:
             cure = "use smaller sizes, fewer instances or more GPUs"
             errors.append(Problem(where, f"needs {need} GPUs ({formula}), but {unit} has {have}; {cure}"))
         elif need < have:
-            idle.append(Problem(where, f"uses {need} of the {have} GPUs of {unit} ({formula}): {have - need} would idle"))
+            idle.append(
+                Problem(where, f"uses {need} of the {have} GPUs of {unit} ({formula}): {have - need} would idle")
+            )
     return errors, idle
 
 
@@ -46,7 +48,9 @@ def _division_problems(where: str, service: VllmServiceConfig, placed: ServicePl
     if placed.shape is Shape.DATA_PARALLEL and service.number_of_instances % nodes:
         count = service.number_of_instances
         cure = f"use a multiple of {nodes}, other nodes, or use_ray_serve: true"
-        yield Problem(f"{where}.number_of_instances", f"{count} instances do not divide evenly over {nodes} nodes; {cure}")
+        yield Problem(
+            f"{where}.number_of_instances", f"{count} instances do not divide evenly over {nodes} nodes; {cure}"
+        )
 
 
 def _footprint(draft: Draft, service: VllmServiceConfig, placed: ServicePlacement) -> tuple[int, int | None, str, str]:

@@ -75,14 +75,17 @@ def _tier_problems(where: str, service: VllmPDServiceConfig) -> Iterator[Problem
             yield Problem(f"{where}.{tier}.use_ray_serve", "cannot be combined with server_per_node; drop one of them")
     pool = service.prefill.node_pool
     if pool is not None and pool == service.decode.node_pool:
-        yield Problem(f"{where}.decode.node_pool", f"is {pool!r}, which prefill has too; give each tier a pool of its own")
+        yield Problem(
+            f"{where}.decode.node_pool", f"is {pool!r}, which prefill has too; give each tier a pool of its own"
+        )
 
 
 def _port_problems(where: str, service: VllmPDServiceConfig) -> Iterator[Problem]:
     port = service.prefill.data_parallel_rpc_port
     if port == service.decode.data_parallel_rpc_port:
         yield Problem(
-            f"{where}.decode.data_parallel_rpc_port", f"is {port}, which prefill has too; use another, such as {port + 1}"
+            f"{where}.decode.data_parallel_rpc_port",
+            f"is {port}, which prefill has too; use another, such as {port + 1}",
         )
     if service.nixl_side_channel_port + 1 > 65535:
         yield Problem(f"{where}.nixl_side_channel_port", "must be at most 65534: decode uses the port after it")

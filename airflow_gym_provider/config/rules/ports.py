@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from airflow_gym_provider.config.draft import Draft
 from airflow_gym_provider.config.errors import Problem
 from airflow_gym_provider.config.placement import DEFAULT_RAY_PORT, Placement, ServicePlacement, Shape, place
-from airflow_gym_provider.config.services import BaseServiceConfig, RayServiceConfig, VllmPDTierConfig, VllmServiceConfig
+from airflow_gym_provider.config.services import (
+    BaseServiceConfig,
+    RayServiceConfig,
+    VllmPDTierConfig,
+    VllmServiceConfig,
+)
 
 _COLLECTOR_PORTS = {4317: "OTLP over gRPC", 4318: "OTLP over HTTP", 13133: "health"}
 

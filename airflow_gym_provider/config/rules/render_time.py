@@ -49,7 +49,9 @@ def _collector_problems(config: SubmitConfig) -> list[Problem]:
         if getattr(otel, field) is None:
             problems.append(Problem(f"otel.{field}", f"is required while the collector is enabled; set it, {off}"))
     if not config.has_otel_token:
-        why = f"{otel.token_env} must be set, and not empty, in the submitting environment while the collector is enabled"
+        why = (
+            f"{otel.token_env} must be set, and not empty, in the submitting environment while the collector is enabled"
+        )
         problems.append(Problem("otel.token_env", f"{why}; set it, {off}"))
     if otel.gym_telemetry and config.driver.gym_install is None:
         why = "Gym's telemetry needs a checkout that the driver installs: set driver.gym_install"
