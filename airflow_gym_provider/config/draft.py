@@ -12,14 +12,12 @@ from airflow_gym_provider.config.errors import Problem
 from airflow_gym_provider.config.fields import as_line, kind_of, shown
 from airflow_gym_provider.config.names import service_name_fault
 from airflow_gym_provider.config.otel import OtelConfig
-from airflow_gym_provider.config.resolve import Unresolved
+from airflow_gym_provider.config.scalars import Unresolved
 from airflow_gym_provider.config.sections import check_section
 from airflow_gym_provider.config.services import SERVICE_TYPES, BaseServiceConfig
 from airflow_gym_provider.config.submit import JobConfig, deploy
 from airflow_gym_provider.config.suggest import did_you_mean, one_of
-
-_REQUIRED = ("services", "compute", "driver", "job")
-_SECTIONS = (*_REQUIRED, "otel")
+from airflow_gym_provider.config.tree import REQUIRED_SECTIONS, SECTIONS
 
 
 @dataclass
@@ -34,6 +32,16 @@ class Draft:
     driver: DriverConfig | None = None
     job: JobConfig | None = None
     otel: OtelConfig | None = None
+    unsure: set[str] = field(default_factory=set)
+    """Places of sections and services in which a default stands for a size, port or pool that was wrong."""
+
+    def sure_services(self) -> dict[str, BaseServiceConfig]:
+        """Return the deployed services that rules about GPUs and ports may judge: with sizes and pools that exist."""
+        if self.compute is None or "compute" in self.unsure:
+            return {}
+        pools = {None, *self.compute.node_pools}
+        sure = deploy({name: service for name, service in self.services.items() if name not in self.unsure})
+        return {name: service for name, service in sure.items() if service.node_pool in pools}
 
     @property
     def cluster(self) -> SlurmComputeConfig:
@@ -56,22 +64,22 @@ class Draft:
 def read_sections(tree: Mapping[str, Any], environ: Mapping[str, str], problems: list[Problem]) -> Draft:
     """Check every section by itself; mistakes go to ``problems``, what is sound into the draft."""
     for key in tree:
-        if key not in _SECTIONS:
-            cure = did_you_mean(key, _SECTIONS) or f"; sections are {one_of(_SECTIONS)}, scratch keys start with _"
+        if key not in SECTIONS:
+            cure = did_you_mean(key, SECTIONS) or f"; sections are {one_of(SECTIONS)}, scratch keys start with _"
             problems.append(Problem(key if key.isprintable() else repr(key), f"is not a known section{cure}"))
     draft = Draft()
-    present = {key: value for key in _SECTIONS if (value := _mapping(tree, key, problems)) is not None}
+    present = {key: value for key in SECTIONS if (value := _mapping(tree, key, problems)) is not None}
     if "services" in present:
         draft.service_names = tuple(present["services"])
-        draft.services = _services(present["services"], environ, problems)
+        draft.services = _services(present["services"], environ, problems, draft.unsure)
     if "compute" in present:
-        draft.cluster_name, draft.compute = _compute(present["compute"], environ, problems)
+        draft.cluster_name, draft.compute = _compute(present["compute"], environ, problems, draft.unsure)
     if "driver" in present:
-        draft.driver = check_section(DriverConfig, present["driver"], "driver", environ, problems)
+        draft.driver, _ = check_section(DriverConfig, present["driver"], "driver", environ, problems)
     if "job" in present:
-        draft.job = check_section(JobConfig, present["job"], "job", environ, problems)
+        draft.job, _ = check_section(JobConfig, present["job"], "job", environ, problems)
     if "otel" in present:
-        draft.otel = check_section(OtelConfig, present["otel"], "otel", environ, problems)
+        draft.otel, _ = check_section(OtelConfig, present["otel"], "otel", environ, problems)
     elif "otel" not in tree:
         draft.otel = OtelConfig()
     return draft
@@ -79,7 +87,7 @@ def read_sections(tree: Mapping[str, Any], environ: Mapping[str, str], problems:
 
 def _mapping(tree: Mapping[str, Any], key: str, problems: list[Problem]) -> dict[str, Any] | None:
     if key not in tree:
-        if key in _REQUIRED:
+        if key in REQUIRED_SECTIONS:
             problems.append(Problem(key, "is required"))
         return None
     value = tree[key]
@@ -92,7 +100,7 @@ def _mapping(tree: Mapping[str, Any], key: str, problems: list[Problem]) -> dict
 
 
 def _services(
-    entries: dict[str, Any], environ: Mapping[str, str], problems: list[Problem]
+    entries: dict[str, Any], environ: Mapping[str, str], problems: list[Problem], unsure: set[str]
 ) -> dict[str, BaseServiceConfig]:
     services: dict[str, BaseServiceConfig] = {}
     for name, entry in entries.items():
@@ -102,14 +110,16 @@ def _services(
         kind = _type_of(entry, where, SERVICE_TYPES, problems)
         if kind is None:
             continue
-        service = check_section(SERVICE_TYPES[kind], entry, where, environ, problems)
+        service, sure = check_section(SERVICE_TYPES[kind], entry, where, environ, problems)
         if service is not None:
             services[name] = service
+        if not sure:
+            unsure.add(name)
     return services
 
 
 def _compute(
-    entries: dict[str, Any], environ: Mapping[str, str], problems: list[Problem]
+    entries: dict[str, Any], environ: Mapping[str, str], problems: list[Problem], unsure: set[str]
 ) -> tuple[str, SlurmComputeConfig | None]:
     if len(entries) != 1:
         found = f"has {len(entries)} ({', '.join(entries)})" if entries else "is empty"
@@ -122,7 +132,8 @@ def _compute(
         except ValueError as error:
             problems.append(Problem(where, f"the entry's name {error}"))
         if _type_of(entry, where, ("slurm",), problems):
-            clusters[name] = check_section(SlurmComputeConfig, entry, where, environ, problems)
+            clusters[name], sure = check_section(SlurmComputeConfig, entry, where, environ, problems)
+            unsure |= set() if sure else {"compute"}
     return next(iter(clusters.items())) if len(entries) == 1 and clusters else ("", None)
 
 

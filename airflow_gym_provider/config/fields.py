@@ -153,7 +153,7 @@ def shown(value: Any) -> str:
         value = value.text
     if value is None or isinstance(value, (dict, list, tuple)):
         return kind_of(value)
-    text = repr(value)
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= 120 else f"{text[:100]}… ({len(text)} characters)"
 
 

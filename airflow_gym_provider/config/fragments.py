@@ -21,8 +21,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from airflow_gym_provider.config.errors import Problem
 from airflow_gym_provider.config.overrides import ParsedOverride
-from airflow_gym_provider.config.scalars import Scalar
-from airflow_gym_provider.config.tree import empty_config, to_config
+from airflow_gym_provider.config.scalars import Scalar, Unresolved
+from airflow_gym_provider.config.tree import ENV_RESOLVER, REQUIRED_SECTIONS, empty_config, to_config
 from airflow_gym_provider.config.yaml_source import read_text, read_yaml
 
 _SUFFIXES = (".yaml", ".yml")
@@ -42,10 +42,19 @@ def compose_fragments(
         return _merge(repository, plan.defaults)
     except _Unreadable:
         pass  # its reason is among the problems already
+    except RecursionError:
+        problems.append(Problem("defaults", f"a fragment brings in itself ({path.name})"))
     except (HydraException, OmegaConfBaseException, ValueError) as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        problems.append(Problem("defaults", f"{' '.join(lines)} ({path.name})"))
-    return to_config({key: value for key, value in tree.items() if key != "defaults"}, [])
+        problems.append(Problem("defaults", f"{_reason(error)} ({path.name})"))
+    # A section that is not in the file may well be in what could not be merged, so none is called missing.
+    own = {key: value for key, value in tree.items() if key != "defaults"}
+    return to_config({**dict.fromkeys(REQUIRED_SECTIONS, Unresolved()), **own}, [])
+
+
+def _reason(error: Exception) -> str:
+    """Return Hydra's message on one line, without the search path that follows it."""
+    lines = [line.strip() for line in str(error).split("Config search path:")[0].splitlines()]
+    return " ".join(line for line in lines if line).replace(ENV_RESOLVER, "oc.env")
 
 
 def _plan(repository: ConfigRepository, name: str, overrides: Sequence[ParsedOverride]) -> DefaultsList:

@@ -10,7 +10,7 @@ from typing import Any
 from airflow_gym_provider.config.compose import Source, compose
 from airflow_gym_provider.config.draft import Draft, read_sections
 from airflow_gym_provider.config.errors import Problem, SubmitConfigError, SubmitConfigWarning
-from airflow_gym_provider.config.resolve import Resolved, resolve
+from airflow_gym_provider.config.resolve import Resolved, reading, resolve
 from airflow_gym_provider.config.rules.benchmarks import command_problems, policy_problems, without_injected
 from airflow_gym_provider.config.rules.cluster import chain_warnings, cluster_warnings, directive_problems
 from airflow_gym_provider.config.rules.gpus import gpu_findings
@@ -49,10 +49,11 @@ def load_submit_config(
     """
     environment = os.environ if environ is None else environ
     problems: list[Problem] = []
-    config = compose(source, overrides, problems)
-    if config is None:
-        raise SubmitConfigError(problems)
-    resolved = resolve(config, environment, problems)
+    with reading(environment) as reader:
+        config = compose(source, overrides, problems)
+        if config is None:
+            raise SubmitConfigError(problems)
+        resolved = resolve(config, reader, problems)
     draft = read_sections(resolved.tree, environment, problems)
     draft.driver = without_injected(draft)
     idle = _check_across(draft, problems)

@@ -86,7 +86,7 @@ def _change(config: DictConfig, key: str, value: Any) -> str | None:
     parent, last = _parent(config, key)
     if isinstance(parent, DictConfig) and last not in parent.keys():  # noqa: SIM118 - `in` would resolve the value
         return f"{key} does not exist{did_you_mean(last, map(str, parent.keys()))}; to add it, write +{key}=..."
-    if parent is None:
+    if not isinstance(parent, (DictConfig, ListConfig)):
         return f"{key} does not exist; to add it, write +{key}=..."
     OmegaConf.update(config, key, value, merge=True)
     return None

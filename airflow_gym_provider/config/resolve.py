@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from airflow_gym_provider.config.errors import Problem
+from airflow_gym_provider.config.scalars import Unresolved
 from airflow_gym_provider.config.show import escape
 from airflow_gym_provider.config.tree import ENV_RESOLVER
 
@@ -70,30 +72,29 @@ def _read_variable(name: str, default: Any = _UNSET) -> str | None:
     return _current.get().read(name, default)
 
 
-def resolve(config: DictConfig, environ: Mapping[str, str], problems: list[Problem]) -> Resolved:
-    """Resolve every interpolation against ``environ`` and nothing else, then drop the scratch keys.
-
-    Failures are reported by place; the value there becomes the marker that ``???`` (missing) leaves as well, which
-    validation skips. ``driver.policy_host`` is not resolved, apart from references to other places of the config.
-    """
+@contextmanager
+def reading(environ: Mapping[str, str]) -> Iterator[Environment]:
+    """Let ``${oc.env:...}`` see ``environ`` and nothing else, in this context, while a config is made."""
     # Registered each time, as OmegaConf.clear_resolvers() anywhere in the process would drop it.
     OmegaConf.register_new_resolver(ENV_RESOLVER, _read_variable, replace=True)
     environment = Environment(environ)
     token = _current.set(environment)
     try:
-        _defer_policy_host(config, environment, problems)
-        walk = _Walk(environment, problems)
-        tree = {key: walk.value(config, key, (str(key),)) for key in list(config) if not str(key).startswith("_")}
+        yield environment
     finally:
         _current.reset(token)
+
+
+def resolve(config: DictConfig, environment: Environment, problems: list[Problem]) -> Resolved:
+    """Resolve every interpolation within ``reading``, then drop the scratch keys.
+
+    Failures are reported by place, and what follows from them is not. ``driver.policy_host`` is not resolved, apart
+    from references to other places of the config.
+    """
+    _defer_policy_host(config, environment)
+    walk = _Walk(environment, problems)
+    tree = {key: walk.value(config, key, (str(key),)) for key in list(config) if not str(key).startswith("_")}
     return Resolved(tree, walk.references, frozenset(environment.values))
-
-
-class Unresolved:
-    """Marks a place whose value could not be worked out; the reason is among the problems already."""
-
-    def __repr__(self) -> str:
-        return "(unresolved)"
 
 
 class _Walk:
@@ -139,7 +140,7 @@ class _Walk:
         return Unresolved()
 
 
-def _defer_policy_host(config: DictConfig, environment: Environment, problems: list[Problem]) -> None:
+def _defer_policy_host(config: DictConfig, environment: Environment) -> None:
     """Leave ``${oc.env:X}`` in the policy's host, and in a URL that was written from it, to the driver."""
     driver = config.get("driver") if not OmegaConf.is_missing(config, "driver") else None
     if not isinstance(driver, DictConfig):

@@ -50,6 +50,13 @@ class Scalar:
         return hash(self.text)
 
 
+class Unresolved:
+    """Marks a place whose value could not be read or worked out; the reason is among the problems already."""
+
+    def __repr__(self) -> str:
+        return "(unresolved)"
+
+
 def read_plain(text: str) -> Any:
     """Value of an unquoted YAML scalar: None, a bool, an int, a Scalar where the spelling would be lost, or the text.
 

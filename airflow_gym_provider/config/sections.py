@@ -11,35 +11,37 @@ from pydantic_core import ErrorDetails
 
 from airflow_gym_provider.config.errors import Problem
 from airflow_gym_provider.config.fields import kind_of
-from airflow_gym_provider.config.resolve import Unresolved
+from airflow_gym_provider.config.scalars import Unresolved
 from airflow_gym_provider.config.suggest import did_you_mean, one_of
 
-# Fields that no rule across sections looks at: with a mistake there, the rest can still be checked.
-_UNRELATED = frozenset(
-    {"env", "extra_args", "forward_env", "gym_install", "health_check", "hostname", "mounts", "pre_command", "walltime"}
-)
 # Required text that no rule across sections reads; stands in so that the rest can still be checked.
 _FILLERS = {"container": "-", "model": "-", "account": "-"}
+# Fields that the rules about GPUs, ports and placement do not read, so that a mistake there leaves those rules sure.
+_UNRELATED = frozenset(
+    {"benchmarks", "env", "extra_args", "forward_env", "gym_install", "health_check", "hostname", "mounts"}
+    | {"pre_command", "walltime", *_FILLERS}
+)
 Model = TypeVar("Model", bound=BaseModel)
 
 
 def check_section(
     model: type[Model], data: Any, where: str, environ: Mapping[str, str], problems: list[Problem]
-) -> Model | None:
+) -> tuple[Model | None, bool]:
     """Validate ``data`` and report every mistake under ``where``.
 
-    Returns the model as far as it can be made without guessing at what the rules across sections depend on, or None.
+    Returns the model, made without the fields that are wrong, or None when it cannot be; and whether it is sure: a
+    model in which a default stands for a wrong size or port must not be judged by it.
     """
     errors = _attempt(model, data, environ)
     if not isinstance(errors, list):
-        return errors
+        return errors, True
     problems += [problem for error in errors if (problem := _problem(model, where, error))]
     trimmed = copy.deepcopy(data)
-    taken_out = [_trim(trimmed, error) for error in errors]
-    if not isinstance(data, dict) or not all(taken_out):
-        return None
-    rest = _attempt(model, trimmed, environ)
-    return None if isinstance(rest, list) else rest
+    taken_out = [isinstance(data, dict) and _trim(trimmed, error) for error in errors]
+    rest = _attempt(model, trimmed, environ) if all(taken_out) else []
+    if isinstance(rest, list):
+        return None, False
+    return rest, all(error["type"] == "extra_forbidden" or _UNRELATED & set(_path(error)) for error in errors)
 
 
 def known_fields(model: type[BaseModel], path: tuple[str, ...]) -> list[str]:
@@ -97,35 +99,20 @@ def _sentence(model: type[BaseModel], path: tuple[str, ...], error: ErrorDetails
     return str(error["msg"])
 
 
-def _trim(data: Any, error: ErrorDetails) -> bool:
-    """Take one mistake out of ``data``; False when the rules across sections would have to guess without it."""
+def _trim(data: dict[str, Any], error: ErrorDetails) -> bool:
+    """Take one mistake out of ``data``, or fill in text that is missing; False when it has no place of its own."""
     path = _path(error)
-    if error["type"] == "extra_forbidden":
-        return _drop(data, path)
-    for depth, key in enumerate(path):
-        if key in _FILLERS:
-            return _fill(data, path[: depth + 1])
-        if key in _UNRELATED or (depth == 1 and path[0] == "benchmarks"):
-            return _drop(data, path[: depth + 1])
-    return False
-
-
-def _drop(data: Any, path: tuple[str, ...]) -> bool:
-    holder = _holder(data, path)
-    if holder is not None:
-        holder.pop(path[-1], None)  # gone already when two mistakes share a field
-    return holder is not None
-
-
-def _fill(data: Any, path: tuple[str, ...]) -> bool:
-    holder = _holder(data, path)
-    if holder is not None:
-        holder[path[-1]] = _FILLERS[path[-1]]
-    return holder is not None
-
-
-def _holder(data: Any, path: tuple[str, ...]) -> dict[str, Any] | None:
-    """Return the mapping in which the last key of a path stands."""
+    if not path:
+        return False
+    holder = data
     for key in path[:-1]:
-        data = data.get(key) if isinstance(data, dict) else None
-    return data if isinstance(data, dict) else None
+        if not isinstance(holder.get(key), dict):
+            break  # a list, or no mapping at all: the whole field goes
+        holder = holder[key]
+    else:
+        key = path[-1]
+    if key in _FILLERS and error["type"] != "extra_forbidden":
+        holder[key] = _FILLERS[key]
+    else:
+        holder.pop(key, None)  # gone already when two mistakes share a field
+    return True

@@ -74,6 +74,12 @@ class SubmitConfig(StrictModel):
     _secrets: frozenset[str] = PrivateAttr(default=frozenset())
     _has_token: bool = PrivateAttr(default=False)
 
+    def __repr__(self) -> str:
+        # A `run` may hold what an interpolation read from the environment, so values stay out of it.
+        return f"SubmitConfig(services={list(self.services)}, benchmarks={list(self.driver.benchmarks)})"
+
+    __str__ = __repr__
+
     def attach(self, references: Mapping[tuple[str, ...], str], secrets: frozenset[str], has_token: bool) -> Self:
         """Record what loading learned of the environment: references to show, values to mask, a token or none."""
         self._references = references

@@ -11,12 +11,14 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import GrammarParseError
 
 from airflow_gym_provider.config.errors import Problem
-from airflow_gym_provider.config.scalars import Scalar
+from airflow_gym_provider.config.scalars import Scalar, Unresolved
 from airflow_gym_provider.config.show import escape
 
 # ${oc.env:X} would read this process's environment; under its own name it reads the one given to load_submit_config.
 ENV_RESOLVER = "airflow_gym.env"
 _OC_ENV = re.compile(r"(?<!\\)((?:\\\\)*\$\{\s*)oc\.env(\s*:)")
+REQUIRED_SECTIONS = ("services", "compute", "driver", "job")
+SECTIONS = (*REQUIRED_SECTIONS, "otel")
 _MAX_DEPTH = 100
 
 
@@ -34,7 +36,7 @@ def clean(value: Any, problems: list[Problem], path: tuple[str, ...]) -> Any:
     """Return a value with text keys and plain types; broken interpolations are reported and made literal."""
     if isinstance(value, (str, os.PathLike)):
         return _text(str(os.fspath(value)), problems, path)
-    if value is None or isinstance(value, (bool, int, float, Scalar)):
+    if value is None or isinstance(value, (bool, int, float, Scalar, Unresolved)):
         return value
     if len(path) > _MAX_DEPTH:
         problems.append(Problem(".".join(path[:3]), "is nested too deeply"))
@@ -45,7 +47,7 @@ def clean(value: Any, problems: list[Problem], path: tuple[str, ...]) -> Any:
     else:
         what = f"holds a {type(value).__name__}, which is no YAML value; write it as text"
         problems.append(Problem(".".join(path), what))
-    return None
+    return Unresolved()
 
 
 def _text(text: str, problems: list[Problem], path: tuple[str, ...]) -> str:

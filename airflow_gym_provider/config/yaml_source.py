@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from airflow_gym_provider.config.errors import Problem
-from airflow_gym_provider.config.scalars import Scalar, read_plain
+from airflow_gym_provider.config.scalars import Scalar, Unresolved, read_plain
 
 _TAG = "tag:yaml.org,2002:"
 _PLAIN = "!plain"
@@ -108,9 +108,10 @@ class _Builder:
             return value
         return self._refuse_tag(node, path)
 
-    def _refuse_tag(self, node: yaml.Node, path: tuple[str, ...]) -> None:
+    def _refuse_tag(self, node: yaml.Node, path: tuple[str, ...]) -> Unresolved:
         tag = node.tag.replace(_TAG, "!!")
         self._problem(path, node, f"the tag {tag} is not allowed (no Python objects); write plain YAML")
+        return Unresolved()
 
     def _mapping(self, node: yaml.MappingNode, path: tuple[str, ...]) -> dict[str, Any]:
         own: dict[str, Any] = {}
@@ -164,5 +165,7 @@ def _at(name: str, mark: yaml.Mark | None) -> str:
 def _reason(error: yaml.MarkedYAMLError) -> str:
     """Say what the parser says, without the excerpt of the file that it would print as well."""
     problem = error.problem or error.context or "not YAML"
+    if problem.startswith("but "):
+        problem = f"{error.context} {problem}"
     cure = "; indent with blanks, not tabs" if "'\\t'" in problem else ""
     return f"{problem}{cure}"

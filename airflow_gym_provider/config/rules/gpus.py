@@ -14,29 +14,23 @@ def gpu_findings(draft: Draft) -> tuple[list[Problem], list[Problem]]:
     """Return (errors, warnings): too few GPUs, instances that do not divide over nodes; GPUs that would idle."""
     errors: list[Problem] = []
     idle: list[Problem] = []
-    if draft.compute is None:
-        return errors, idle
-    placement = place(draft)
-    for name, service in draft.deployed_services.items():
-        pools = draft.compute.node_pools
-        if not isinstance(service, VllmServiceConfig) or (service.node_pool and service.node_pool not in pools):
+    services = draft.sure_services()
+    placed = place(draft).services if services else {}
+    for name, service in services.items():
+        if not isinstance(service, VllmServiceConfig):
             continue
-        where = _place_of(draft, name, service)
-        errors += _division_problems(where, service, placement.services[name])
-        need, have, formula, unit = _footprint(draft, service, placement.services[name])
-        if have is None:
-            continue
-        if need > have:
+        where = _place_of(name, service)
+        errors += _division_problems(where, service, placed[name])
+        need, have, formula, unit = _footprint(draft, service, placed[name])
+        if have is not None and need > have:
             cure = "use smaller sizes, fewer instances or more GPUs"
-            errors.append(Problem(where, f"needs {need} GPUs ({formula}), but {unit} has {have}; {cure}"))
-        elif need < have:
-            idle.append(
-                Problem(where, f"uses {need} of the {have} GPUs of {unit} ({formula}): {have - need} would idle")
-            )
+            errors.append(Problem(where, f"needs {need} GPUs ({formula}), but {unit} {have}; {cure}"))
+        elif have is not None and need < have:
+            idle.append(Problem(where, f"uses {need} GPUs ({formula}), but {unit} {have}: {have - need} would idle"))
     return errors, idle
 
 
-def _place_of(draft: Draft, name: str, service: VllmServiceConfig) -> str:
+def _place_of(name: str, service: VllmServiceConfig) -> str:
     if isinstance(service, VllmPDTierConfig):
         entry, _, tier = name.rpartition("-")
         return f"services.{entry}.{tier}"
@@ -65,12 +59,12 @@ def _footprint(draft: Draft, service: VllmServiceConfig, placed: ServicePlacemen
     nodes, per_instance = len(placed.nodes), service.instance_gpus
     one = f"tensor_parallel_size {tp} x pipeline_parallel_size {pp}"
     if placed.shape is Shape.PER_NODE:
-        return per_instance, node, one, "one node"
+        return per_instance, node, one, "one node has"
     if nodes == 1:
-        return per_instance * count, node, f"{one} x {count} instances", "one node"
+        return per_instance * count, node, f"{one} x {count} instances", "one node has"
     if placed.shape is Shape.RAY_BACKED:
-        return per_instance, total, one, f"all {nodes} nodes together"
+        return per_instance, total, one, f"all {nodes} nodes together have"
     if placed.shape is Shape.GATEWAY:
-        return per_instance * count, total, f"{one} x {count} instances", f"all {nodes} nodes together"
+        return per_instance * count, total, f"{one} x {count} instances", f"all {nodes} nodes together have"
     local = -(-count // nodes)
-    return per_instance * local, node, f"{one} x {local} of {count} instances on each of {nodes} nodes", "one node"
+    return per_instance * local, node, f"{one} x {local} of {count} instances on each of {nodes} nodes", "one node has"

@@ -65,7 +65,7 @@ def _collector(draft: Draft, placement: Placement) -> Iterator[_Listener]:
 
 
 def _services(draft: Draft, placement: Placement) -> Iterator[_Listener]:
-    for name, service in draft.deployed_services.items():
+    for name, service in draft.sure_services().items():
         where = f"services.{name}"
         if isinstance(service, VllmPDTierConfig):
             entry, _, tier = name.rpartition("-")
