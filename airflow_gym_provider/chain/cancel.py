@@ -88,16 +88,16 @@ def _report(frames: Sequence[Frame], broken: str) -> CancelReport:
     troubles: list[str] = []
     for frame in frames:
         text = " ".join(frame.text.split())
-        failed = frame.name == "scancel" and frame.arg(1) != "0"
+        over = frame.name == "scancel" and bool(_ENDED.search(text))
         if frame.name == "left":
             left = frame.args[1:]
         elif frame.name == "trouble":
             troubles.append(text)
-        elif failed and not _ENDED.search(text):
+        elif not over and frame.arg(1) != "0":
             troubles.append(f"scancel: {text or 'exit status ' + frame.arg(1)}")
         else:
             for job_id in frame.args[2:]:
-                (ended if failed and _names(text, job_id) else cancelled)[job_id] = None
+                (ended if over and _names(text, job_id) else cancelled)[job_id] = None
     everything = [*troubles, broken] if broken else troubles
     return CancelReport(tuple(cancelled), tuple(ended), left, "; ".join(dict.fromkeys(everything)))
 

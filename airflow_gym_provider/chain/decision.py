@@ -22,7 +22,8 @@ MAX_RESUBMITS = 3
 """Most jobs of one budget that are replaced because they never began."""
 MAX_LOST = 3
 """Most jobs in a row that are replaced because Slurm lost them."""
-_LOOK_AGAIN = 60
+_LOOK_AGAIN = 30
+_RESULTS_AGAIN = 5
 
 
 class Judgement(Protocol):
@@ -31,6 +32,10 @@ class Judgement(Protocol):
     @property
     def complete(self) -> bool:
         """Whether the results suffice for success."""
+
+    @property
+    def looked(self) -> bool:
+        """False when the results could not be looked at, which says nothing about them."""
 
     @property
     def reason(self) -> str:
@@ -127,6 +132,9 @@ class _Case:
             return self._stop(how, "chain stopped")
         if step is Step.NOTHING_LEFT:
             return self._stop(how, "nothing left to retry; chain stopped")
+        mark = self.history.cancelled_by_us(job)
+        if step is Step.OURS and mark is not None:
+            how += f", on our request ({mark.why})"
         if not self.limits.resumable:
             return self._stop(how, "not resumable, so it does not run again")
         if step is Step.RETRY:
@@ -139,8 +147,8 @@ class _Case:
         if self.verdict.complete:
             return self._say(Action.DONE, f"COMPLETED after {clock(job.elapsed)}; {self.verdict.reason}")
         how = f"COMPLETED but incomplete: {self.verdict.reason}"
-        if not self.settled:
-            return self._say(Action.WAIT, f"{how}; looking again", wait=1)
+        if not self._short:
+            return self._say(Action.WAIT, f"{how}; looking again", wait=_RESULTS_AGAIN)
         if not self.limits.resumable:
             return self._stop(how, "not resumable, so it does not run again")
         return self._retry(how)
@@ -157,9 +165,6 @@ class _Case:
             return self._bounded(how, self.history.resubmits, MAX_RESUBMITS, "resubmitting")
         if step is Step.LOST:
             return self._bounded(how, self.history.lost_in_a_row, MAX_LOST, "resuming")
-        mark = self.history.cancelled_by_us(job)
-        if step is Step.OURS and mark is not None:
-            how += f", on our request ({mark.why})"
         if job.ending is Ending.FAILED:
             how += " (progress made)"
         return self._go_on(how, f"{self._sum()} used; resuming")
@@ -210,8 +215,12 @@ class _Case:
 
     @property
     def _retries(self) -> int:
-        """Retries spent; a COMPLETED newest job with incomplete results costs one, once they have settled."""
+        """Retries spent; a COMPLETED newest job with incomplete results costs one."""
         newest = self.history.newest
-        incomplete = self.verdict is not None and not self.verdict.complete and self.settled
-        short = incomplete and newest is not None and newest.ending is Ending.COMPLETED and bool(self.history.counted)
-        return self.history.retries + short
+        completed = newest is not None and newest.ending is Ending.COMPLETED and bool(self.history.counted)
+        return self.history.retries + (completed and self._short)
+
+    @property
+    def _short(self) -> bool:
+        """Whether the results are certainly incomplete: looked at, with slow file systems given their time."""
+        return self.verdict is not None and not self.verdict.complete and self.verdict.looked and self.settled

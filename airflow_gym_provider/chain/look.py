@@ -12,6 +12,7 @@ from airflow_gym_provider.chain.identity import ChainKey
 from airflow_gym_provider.chain.place import DEFAULT_TIMING, NEW_CHAIN, ChainPlace, Seen, Timing
 from airflow_gym_provider.chain.program import place_settings, program, run_settings, settings, whole
 from airflow_gym_provider.chain.submit import check_run
+from airflow_gym_provider.results.survey import Survey, parse_survey, survey_body
 from airflow_gym_provider.slurm.jobs import JobRef, JobStatus
 from airflow_gym_provider.slurm.remote import Answer, Frames, RemoteScript
 from airflow_gym_provider.slurm.troubles import Problem
@@ -26,6 +27,7 @@ class ChainLook:
     """What was found of one benchmark. `jobs`: its recorded jobs, oldest first, then those `found` unrecorded.
 
     `ids`: the recorded ones, as in .gym_job_chain. `seen`: for a submission that follows. `wait`: see ChainHistory.
+    `survey`: the results as they lay there after the jobs were asked about; None without a directory or `results`.
     """
 
     place: ChainPlace
@@ -37,6 +39,7 @@ class ChainLook:
     wait: int | None = None
     recorded_walltime: int = 0
     recorded_retries: int = 0
+    survey: Survey | None = None
 
     def history(self, base: int = 0, unknown_for: float = 0) -> ChainHistory:
         """The evidence for `decide`. `base`: how many jobs an earlier budget had; `unknown_for`: what a watcher saw."""
@@ -66,7 +69,7 @@ def look_script(
     slurm_bin: str | None = None,
     login_profile: bool = False,
 ) -> RemoteScript:
-    """The script for one look: for each cluster one squeue by name, one sacct by id and one by name.
+    """The script for one look: for each cluster one squeue by name, one sacct by id and one by name; then the results.
 
     Where no directory is yet, accounting is not asked. The only thing it ever writes is gym-job.json, when a submission
     was killed before it had written that. Raises ValueError for a path or a cluster that cannot be one.
@@ -77,6 +80,8 @@ def look_script(
         *(f"{settings(place_settings(index, place))}\ngym_look" for index, place in enumerate(places)),
         "gym_look_slurm",
         "gym_heal",
+        '[ -n "$gym_since" ] || return 0',
+        *(survey_body(place.results, str(index)) for index, place in enumerate(places) if place.results),
     ]
     body = program(("record", "look"), run_settings(run_dir, key), clusters, timing, calls)
     return RemoteScript.build(body, slurm_bin=slurm_bin, login_profile=login_profile, needs=("squeue", "sacct"))
@@ -96,7 +101,7 @@ def read_look(
     exists = any(frame.arg(0) == "ours" for frame in frames.named("run"))
     clusters = cluster_rows(frames)
     chains = {
-        place.benchmark: _chain(_Files(frames, str(index)), place, clusters, timing)
+        place.benchmark: _chain(_Files(frames, str(index)), place, clusters, timing, exists)
         for index, place in enumerate(places)
     }
     problems = dict.fromkeys(problem for rows in clusters for problem in rows.problems)
@@ -127,7 +132,9 @@ class _Files:
         return int(text) if text.isdecimal() else 0
 
 
-def _chain(files: _Files, place: ChainPlace, clusters: Sequence[ClusterRows], timing: Timing) -> ChainLook:
+def _chain(
+    files: _Files, place: ChainPlace, clusters: Sequence[ClusterRows], timing: Timing, exists: bool
+) -> ChainLook:
     refs = _recorded(files, place)
     found = unrecorded(place, refs, clusters)
     return ChainLook(
@@ -140,6 +147,7 @@ def _chain(files: _Files, place: ChainPlace, clusters: Sequence[ClusterRows], ti
         _wait(files, len(refs), bool(found), clusters, timing),
         files.number("walltime"),
         files.number("retries"),
+        parse_survey(place.results, files.frames, files.index) if exists and place.results else None,
     )
 
 
