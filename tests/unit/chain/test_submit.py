@@ -1,0 +1,409 @@
+"""Submission: one sbatch for each benchmark, its answer believed as far as it goes, and everything written down."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from airflow_gym_provider.chain import (
+    Action,
+    ChainKey,
+    ForeignDirectoryError,
+    OutcomeKind,
+    StagedFile,
+    submit_script,
+)
+
+from .conftest import JOB, Chains, modes, text_of
+
+
+def only(report):
+    (outcome,) = report.outcomes.values()
+    return outcome
+
+
+def test_a_first_submission_makes_one_job_and_records_it(chains, slurm):
+    outcome = only(chains.submit(changes={"walltime": 4242, "used": 7, "retries": 1}))
+    assert (outcome.kind, outcome.job_id, outcome.cluster) == (OutcomeKind.SUBMITTED, "101", None)
+    (job,) = slurm.jobs
+    place = chains.places[0]
+    assert (job["name"], job["dir"], job["time"], job["size"]) == (place.job_name, place.job_dir, "1:10:42", len(JOB))
+    assert chains.file(".gym_job_chain") == "101\n"
+    assert chains.file(".gym_accumulated_walltime") == "7\n"
+    assert chains.file(".gym_infra_retries") == "1\n"
+    assert chains.record()["benchmarks"] == [
+        {"benchmark": "gpqa", "job_dir": place.job_dir, "job_id": "101", "error": None}
+    ]
+    assert Path(chains.run_dir, "resolved-config.yaml").read_text() == "a: 1\n"
+    assert not (chains.directory() / ".gym_intent").exists()
+
+
+def test_a_benchmark_that_cannot_resume_has_a_chain_but_no_counters(chains):
+    chains.submit(changes={"resumable": False})
+    assert chains.file(".gym_job_chain") == "101\n"
+    assert not (chains.directory() / ".gym_infra_retries").exists()
+
+
+def test_only_the_job_script_is_private(chains):
+    chains.submit()
+    found = modes(Path(chains.run_dir))
+    assert found.pop("gpqa/job.sh") == 0o600
+    assert {mode for name, mode in found.items() if Path(chains.run_dir, name).is_dir()} == {0o755}
+    assert {mode for name, mode in found.items() if Path(chains.run_dir, name).is_file()} == {0o644}
+    assert Path(chains.run_dir).stat().st_mode & 0o777 == 0o755
+
+
+def test_the_time_limit_is_the_scripts_own_unless_told(chains, slurm):
+    chains.submit()
+    assert not [word for word in slurm.calls("sbatch")[0]["argv"] if "--time" in word]
+
+
+def test_a_login_environment_does_not_reach_the_call(chains, slurm):
+    chains.environ = {"SBATCH_PARTITION": "wrong", "SLURM_CLUSTERS": "c9", "SQUEUE_FORMAT": "%i", "LC_ALL": "C.UTF-8"}
+    assert only(chains.submit()).kind is OutcomeKind.SUBMITTED
+    assert slurm.calls("sbatch")[0]["env"] == {"LC_ALL": "C.UTF-8"}
+
+
+def test_forwarded_values_reach_sbatch_alone(chains, slurm, tmp_path):
+    values = {"HF_TOKEN": "CANARY-1 'a\" $b\nc", "EMPTY": "", "LC_ALL": "CANARY-2", "PATH": "/CANARY-3"}
+    assert only(chains.submit(environ=values)).kind is OutcomeKind.SUBMITTED
+    env = slurm.jobs[0]["env"]
+    assert {name: env[name] for name in values} == values
+    assert "CANARY" not in "".join(str(call["argv"]) for call in slurm.calls("sbatch"))
+    (chains.directory() / "job.sh").unlink()
+    assert "CANARY" not in text_of(Path(chains.run_dir))
+    assert "CANARY" not in repr(StagedFile("job.sh", JOB, 0o600))
+
+
+@pytest.mark.parametrize("name", ["UID", "A B", "", "1X", "A=B", "x;y"])
+def test_what_cannot_be_a_variable_is_refused(chains, name):
+    with pytest.raises(ValueError, match="forward_env"):
+        submit_script(chains.files(), chains.submissions(), environ={name: "x"})
+
+
+@pytest.mark.parametrize("path", ["/etc/x", "../x", "a/../../x", "./x", "a//b"])
+def test_staged_files_stay_in_their_directory(chains, path):
+    given = [replace(item, files=(StagedFile(path, "x"),)) for item in chains.submissions()]
+    with pytest.raises(ValueError, match="inside"):
+        submit_script(chains.files(), given)
+
+
+def test_files_arrive_byte_for_byte(chains):
+    odd = "ü 'q' \"d\" $HOME `x` \\ \t\n\n"
+    files = (StagedFile("job.sh", JOB, 0o600), StagedFile("conf/more/x.yaml", odd), StagedFile("empty", ""))
+    chains.submit(changes={"files": files})
+    assert chains.file("conf/more/x.yaml") == odd
+    assert chains.file("empty") == ""
+
+
+def test_twenty_benchmarks_take_one_round_trip_and_are_all_recorded(tmp_path, slurm):
+    names = [f"b{number:02}" for number in range(20)]
+    many = Chains(tmp_path / "out", slurm, *names)
+    report = many.submit()
+    assert {outcome.kind for outcome in report.outcomes.values()} == {OutcomeKind.SUBMITTED}
+    assert [entry["benchmark"] for entry in many.record()["benchmarks"]] == names
+    assert {entry["job_id"] for entry in many.record()["benchmarks"]} == {str(number) for number in range(101, 121)}
+
+
+def test_one_benchmarks_failure_shifts_nobody_elses_id(tmp_path, slurm):
+    refused = {"rc": 1, "stderr": 'sbatch: error: Batch job submission failed: Invalid qos "x\\y"\n'}
+    slurm.plan("sbatch", {}, refused, {})
+    many = Chains(tmp_path / "out", slurm, "a", "b", "c")
+    outcomes = many.submit().outcomes
+    assert [outcomes[name].job_id for name in "abc"] == ["101", None, "102"]
+    assert (outcomes["b"].kind, outcomes["b"].returncode) == (OutcomeKind.REFUSED, 1)
+    assert "Invalid qos" in outcomes["b"].stderr
+    entries = {entry["benchmark"]: entry for entry in many.record()["benchmarks"]}
+    assert entries["b"]["job_id"] is None
+    assert entries["b"]["error"] == refused["stderr"].strip()
+    assert (entries["c"]["job_id"], entries["c"]["error"]) == ("102", None)
+    assert not (many.directory("b") / ".gym_intent").exists()
+
+
+@pytest.mark.parametrize(
+    ("turn", "job_id", "cluster"),
+    [
+        ({"stdout": "101\n"}, "101", None),
+        ({"stdout": "{id};c2\n"}, "101", "c2"),
+        ({"stdout": "{id}", "before": "Welcome to login1\n*** 3 messages ***\n", "stderr": "motd\n"}, "101", None),
+        ({"stdout": "{id}\nbye\n"}, "101", None),
+        ({"stdout": "Submitted batch job {id}\n"}, "101", None),
+        ({"stdout": "Submitted batch job {id} on cluster c2\r\n"}, "101", "c2"),
+        ({"stderr": "sbatch: error: temporarily unable to accept job, sleeping and retrying\n"}, "101", None),
+        ({"stderr": "sbatch: warning: can't honor --ntasks-per-node\n"}, "101", None),
+        ({"stdout": "42\n{id}\n"}, "101", None),
+        ({"stdout": "no number at all\n"}, "101", None),
+    ],
+)
+def test_the_answer_is_found_among_banners_and_warnings(chains, slurm, turn, job_id, cluster):
+    slurm.plan("sbatch", turn)
+    outcome = only(chains.submit())
+    assert (outcome.kind, outcome.job_id, outcome.cluster) == (OutcomeKind.SUBMITTED, job_id, cluster)
+    assert chains.file(".gym_job_chain") == f"{job_id}\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (1, "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified"),
+        (255, "sbatch: error: Invalid --time specification"),
+        (1, "sbatch: unrecognized option '--foo'"),
+        (127, ""),
+    ],
+)
+def test_a_clear_refusal_leaves_nothing_to_wait_for(chains, slurm, status, text):
+    slurm.plan("sbatch", {"rc": status, "stderr": text})
+    assert only(chains.submit()).kind is OutcomeKind.REFUSED
+    assert only(chains.submit()).kind is OutcomeKind.SUBMITTED
+    assert len(slurm.jobs) == 1
+
+
+LOST_ANSWERS = [
+    {"rc": 1, "stderr": "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n"},
+    {"rc": 1, "stderr": "sbatch: error: Batch job submission failed: Unable to contact slurm controller\n"},
+    {"rc": 1, "stderr": "something nobody has seen before\n"},
+    {"rc": 0, "stdout": ""},
+    {"rc": 1, "stdout": "101\n"},
+    {"delay": 30},
+]
+
+
+@pytest.mark.parametrize("turn", LOST_ANSWERS)
+def test_a_job_made_in_spite_of_a_lost_answer_is_found_and_kept(chains, slurm, turn):
+    chains.timing = replace(chains.timing, sbatch=1)
+    slurm.plan("sbatch", turn | {"creates": True})
+    outcome = only(chains.submit())
+    assert (outcome.kind, outcome.job_id) == (OutcomeKind.SUBMITTED, "101")
+    assert chains.file(".gym_job_chain") == "101\n"
+    assert only(chains.submit(chains.look())).kind is OutcomeKind.ADOPTED
+    assert len(slurm.jobs) == 1
+
+
+@pytest.mark.parametrize("turn", LOST_ANSWERS)
+def test_without_a_job_to_be_seen_the_next_try_waits(chains, slurm, turn):
+    chains.timing = replace(chains.timing, sbatch=1)
+    slurm.plan("sbatch", turn | {"creates": False})
+    outcome = only(chains.submit())
+    assert (outcome.kind, outcome.wait) == (OutcomeKind.WAIT, 30)
+    assert chains.record()["benchmarks"][0]["job_id"] is None
+    look = chains.look()
+    assert chains.decisions(look)["gpqa"].action is Action.WAIT
+    assert only(chains.submit(look)).kind is OutcomeKind.WAIT
+    assert len(slurm.calls("sbatch")) == 1
+    chains.age_intent(29)
+    assert 0 < only(chains.submit(look)).wait <= 2
+    chains.age_intent(5)
+    look = chains.look()
+    assert chains.decisions(look)["gpqa"].action is Action.SUBMIT
+    assert only(chains.submit(look)).kind is OutcomeKind.SUBMITTED
+    assert len(slurm.jobs) == 1
+
+
+def test_a_late_job_is_found_by_the_next_try(chains, slurm):
+    slurm.plan("sbatch", {"rc": 1, "stderr": "Socket timed out", "creates": True, "job": {"squeue": False, "sacct": False}})
+    assert only(chains.submit()).kind is OutcomeKind.WAIT
+    slurm.set(101, squeue=True)
+    assert only(chains.submit(chains.look())).kind is OutcomeKind.ADOPTED
+    assert len(slurm.jobs) == 1
+
+
+def test_a_late_job_that_has_ended_already_is_found_in_accounting(chains, slurm):
+    ended = {"squeue": False, "state": "FAILED", "exit": "1:0", "sacct": False}
+    slurm.plan("sbatch", {"rc": 1, "stderr": "Socket timed out", "creates": True, "job": ended})
+    assert only(chains.submit()).kind is OutcomeKind.WAIT
+    look = chains.look()
+    slurm.set(101, sacct=True)
+    assert only(chains.submit(look)).kind is OutcomeKind.CHANGED
+    look = chains.look()
+    assert look.chains["gpqa"].ids == ("101",)
+    assert chains.decisions(look)["gpqa"].reason == "FAILED 1:0; retry 1 of 2"
+    assert only(chains.submit(look)).job_id == "102"
+
+
+@pytest.mark.parametrize("tool", ["squeue", "sacct"])
+def test_nothing_is_sent_while_slurm_cannot_say_what_lives(chains, slurm, tool):
+    slurm.plan("sbatch", {"rc": 1, "stderr": "Socket timed out", "creates": False})
+    chains.submit()
+    chains.age_intent()
+    look = chains.look()
+    slurm.plan(tool, {"rc": 1, "stderr": f"{tool}: error: Connection refused"}, always=True)
+    assert only(chains.submit(look)).kind in (OutcomeKind.UNKNOWN, OutcomeKind.WAIT)
+    assert chains.decisions(chains.look())["gpqa"].action is Action.WAIT
+    assert not slurm.jobs
+
+
+def test_a_site_without_accounting_is_asked_no_more_than_it_can_tell(chains, slurm):
+    slurm.plan("sbatch", {"rc": 1, "stderr": "Socket timed out", "creates": False})
+    chains.submit()
+    chains.age_intent()
+    slurm.plan("sacct", {"rc": 1, "stderr": "Slurm accounting storage is disabled"}, always=True)
+    assert only(chains.submit(chains.look())).kind is OutcomeKind.SUBMITTED
+
+
+def test_a_refusing_accounting_that_exits_zero_is_not_believed(chains, slurm):
+    slurm.plan("sbatch", {"rc": 1, "stderr": "Socket timed out", "creates": False})
+    chains.submit()
+    chains.age_intent()
+    slurm.plan("sacct", {"stderr": "sacct: error: Problem talking to the database"}, always=True)
+    assert only(chains.submit()).kind is OutcomeKind.WAIT
+
+
+@pytest.mark.parametrize("state", ["PENDING", "RUNNING", "COMPLETING", "SUSPENDED", "REQUEUE_HOLD", "BRAND_NEW_STATE"])
+def test_a_live_job_is_adopted_and_never_doubled(chains, slurm, state):
+    chains.submit()
+    slurm.set(101, state=state, sacct=False)
+    outcome = only(chains.submit(chains.look()))
+    assert (outcome.kind, outcome.job_id) == (OutcomeKind.ADOPTED, "101")
+    assert len(slurm.jobs) == 1
+
+
+def test_a_job_requeued_under_its_id_is_alive_although_accounting_says_preempted(chains, slurm):
+    chains.submit()
+    slurm.set(101, state="PREEMPTED", squeue="PENDING")
+    look = chains.look()
+    assert chains.decisions(look)["gpqa"].action is Action.ADOPT
+    assert only(chains.submit(look)).kind is OutcomeKind.ADOPTED
+
+
+def test_an_unrecorded_live_job_is_recorded(chains, slurm):
+    place = chains.places[0]
+    slurm.add(name=place.job_name, dir=place.job_dir, state="RUNNING")
+    look = chains.look()
+    assert chains.decisions(look)["gpqa"].action is Action.ADOPT
+    assert look.chains["gpqa"].found == ("101",)
+    assert only(chains.submit(look)).kind is OutcomeKind.ADOPTED
+    assert chains.file(".gym_job_chain") == "101\n"
+    assert chains.record()["benchmarks"][0]["job_id"] == "101"
+
+
+def test_a_job_that_somebody_submitted_by_hand_is_adopted(chains, slurm):
+    chains.submit()
+    slurm.set(101, state="TIMEOUT")
+    slurm.add(name="gym-gpqa", dir=chains.places[0].job_dir, state="PENDING")
+    slurm.add(name="gym-gpqa", dir="/elsewhere", state="PENDING")
+    outcome = only(chains.submit(chains.look()))
+    assert (outcome.kind, outcome.job_id) == (OutcomeKind.ADOPTED, "102")
+    assert chains.file(".gym_job_chain") == "101\n102\n"
+
+
+def test_jobs_of_other_chains_are_not_ours(chains, slurm):
+    slurm.add(name=chains.places[0].job_name + "x", dir=chains.places[0].job_dir, state="RUNNING")
+    slurm.add(name="a\x1fb", state="RUNNING")
+    assert only(chains.submit(chains.look())).kind is OutcomeKind.SUBMITTED
+
+
+def test_an_ended_job_found_unrecorded_is_recorded_before_the_next(chains, slurm):
+    place = chains.places[0]
+    chains.submit()
+    slurm.set(101, state="TIMEOUT")
+    slurm.add(name=place.job_name, dir=place.job_dir, state="TIMEOUT", squeue=False)
+    look = chains.look()
+    assert look.chains["gpqa"].found == ("102",)
+    outcome = only(chains.submit(look))
+    assert (outcome.kind, outcome.job_id) == (OutcomeKind.SUBMITTED, "103")
+    assert chains.file(".gym_job_chain") == "101\n102\n103\n"
+
+
+def test_the_script_refuses_when_the_chain_is_no_longer_what_was_seen(chains, slurm):
+    before = chains.look()
+    chains.submit(before)
+    slurm.set(101, state="TIMEOUT")
+    assert only(chains.submit(before)).kind is OutcomeKind.CHANGED
+    after = chains.look()
+    chains.cancel()
+    assert only(chains.submit(after)).kind is OutcomeKind.CHANGED
+    assert len(slurm.jobs) == 1
+
+
+def test_two_submitters_at_once_make_one_job(chains, slurm):
+    slurm.plan("sbatch", {"delay": 0.5}, {"delay": 0.5})
+    look = chains.look()
+    kinds = []
+    threads = [threading.Thread(target=lambda: kinds.append(only(chains.submit(look)).kind)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(slurm.jobs) == 1
+    assert sorted(kinds) == [OutcomeKind.CHANGED, OutcomeKind.CHANGED, OutcomeKind.SUBMITTED]
+
+
+def test_twenty_tasks_at_once_lose_nothing_in_the_record(tmp_path, slurm):
+    names = [f"b{number:02}" for number in range(20)]
+    everything = Chains(tmp_path / "out", slurm, *names)
+    single = []
+    for name in names:
+        one = Chains(tmp_path / "out", slurm, name)
+        one.benchmarks = tuple(names)
+        one.timing = replace(one.timing, lock=60)
+        single.append(one)
+    threads = [threading.Thread(target=one.submit) for one in single]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [entry["benchmark"] for entry in everything.record()["benchmarks"]] == names
+    assert all(entry["job_id"] for entry in everything.record()["benchmarks"])
+    assert len(slurm.jobs) == 20
+
+
+def test_missing_mounts_are_all_listed_and_nothing_is_copied(chains, slurm, tmp_path):
+    there = tmp_path / "it's $HERE"
+    there.mkdir()
+    mounts = [("services.a.mounts[0]", "/no/such"), ("driver.mounts[0]", str(there)), ("driver.mounts[1]", "/no'pe")]
+    report = chains.submit(mounts=mounts)
+    assert report.missing_mounts == (mounts[0], mounts[2])
+    assert not report.outcomes
+    assert not Path(chains.run_dir).exists()
+    assert not slurm.calls("sbatch")
+
+
+def test_a_directory_of_another_run_is_never_touched(tmp_path, chains, slurm):
+    chains.submit()
+    before = text_of(Path(chains.run_dir))
+    thief = Chains(tmp_path / "out", slurm, "gpqa", key=ChainKey("other", "x", "y"))
+    thief.run_dir, thief.places = chains.run_dir, chains.places
+    for attempt in (thief.look, thief.submit):
+        with pytest.raises(ForeignDirectoryError, match="nightly"):
+            attempt()
+    assert text_of(Path(chains.run_dir)) == before
+
+
+def test_a_directory_that_nobody_of_us_made_is_never_touched(chains):
+    stranger = Path(chains.run_dir, "notes.txt")
+    stranger.parent.mkdir(parents=True)
+    stranger.write_text("mine")
+    for attempt in (chains.look, chains.submit):
+        with pytest.raises(ForeignDirectoryError, match="not made by this provider"):
+            attempt()
+    assert text_of(Path(chains.run_dir)).strip() == "mine"
+
+
+def test_an_empty_directory_left_by_a_killed_try_is_taken(chains):
+    Path(chains.run_dir).mkdir(parents=True)
+    Path(chains.run_dir, ".gym_run.lock").touch()
+    assert not chains.look().exists
+    assert only(chains.submit()).kind is OutcomeKind.SUBMITTED
+
+
+def test_the_records_head_is_that_of_the_first_submission(chains, slurm):
+    chains.submit()
+    slurm.set(101, state="TIMEOUT")
+    files = chains.files()
+    chains.files = lambda: replace(files, head=replace(files.head, submitted_at="2027-01-01T00:00:00Z"))
+    chains.submit(chains.look())
+    assert chains.record()["submitted_at"] == "2026-01-31T08:05:09Z"
+    assert chains.record()["benchmarks"][0]["job_id"] == "102"
+
+
+@pytest.mark.parametrize("folder", ["my runs/$HOME/\"q\"", "a'; touch pwned; '", "ünï", "-n", "a|b", "*", "\\n"])
+def test_odd_paths_hold(tmp_path, slurm, folder):
+    odd = Chains(tmp_path / folder, slurm, "gpqa")
+    assert only(odd.submit(odd.look())).kind is OutcomeKind.SUBMITTED
+    assert slurm.jobs[0]["dir"] == odd.places[0].job_dir
+    assert only(odd.submit(odd.look())).kind is OutcomeKind.ADOPTED
+    assert odd.cancel()["gpqa"].cancelled == ("101",)
+    assert not Path("pwned").exists()
