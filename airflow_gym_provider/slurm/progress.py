@@ -21,7 +21,7 @@ _gym_progress() {  # TAG FILE OFFSET...: the size of FILE, and the ended lines b
   shift
   frame progress "$tag"
   while [ $# -gt 1 ]; do
-    if [ -r "$1" ] && size=$(wc -c <"$1"); then
+    if [ -f "$1" ] && [ -r "$1" ] && size=$(wc -c <"$1"); then
       [ "$size" -ge "$2" ] || set -- "$1" 0 "${@:3}"
       printf '%s %s %s\\n' "$size" "$2" "$(tail -c "+$(($2 + 1))" -- "$1" | head -c "$((size - $2))" | wc -l)"
     else

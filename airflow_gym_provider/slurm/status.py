@@ -17,7 +17,7 @@ from airflow_gym_provider.slurm.troubles import Problem, ProblemKind, tool_probl
 
 __all__ = ["JobRef", "JobStatus", "StatusReport", "parse_status", "status_script"]
 
-_TOOL_SECONDS = 60
+_TOOL_SECONDS = 45
 _Row = TypeVar("_Row", QueueRow, JobRow)
 
 
@@ -46,9 +46,9 @@ class _Query:
 def status_script(refs: Iterable[JobRef], progress: Mapping[str, Progress] | None = None) -> str:
     """The body of a RemoteScript that asks for all of `refs`: ONE squeue and ONE sacct per cluster.
 
-    Ids that do not fit one command of 8 KB go into further ones. Each call may take a minute, and neither keeps the
-    other from being asked. `progress` (by `JobRef.key`) also counts rollouts. Raises ValueError for an id or cluster
-    that cannot be one.
+    Ids that do not fit one command of 8 KB go into further ones. Each call may take 45 seconds (squeue itself tries
+    that long while slurmctld is down), and neither keeps the other from being asked. `progress` (by `JobRef.key`) also
+    counts rollouts. Raises ValueError for an id or cluster that cannot be one.
     """
     lines = []
     for query in _queries(refs):

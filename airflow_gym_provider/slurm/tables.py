@@ -74,9 +74,9 @@ def _cells(row: str, columns: Sequence[str], separator: str, shape: TableShape) 
     if len(cells) == len(columns) + 1 and cells[-1] == "" and not sentinel:
         cells.pop()
     extra = len(cells) - len(columns)
-    if extra < 0 or (sentinel and cells[-1] != cells[0]):
+    if extra < 0 or (extra and separator == SEPARATOR) or (sentinel and cells[-1] != cells[0]):
         return None
-    if extra:
+    if extra:  # only in tables that are not ours: no name holds our separator
         at = max((columns.index(name) for name in shape.free if name in columns), default=-1)
         if at < 0:
             return None

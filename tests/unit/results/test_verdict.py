@@ -1,0 +1,97 @@
+"""Which results stand: counts, metrics, and what people read when they do not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import pytest
+
+from airflow_gym_provider.results import FileFacts, Survey, judge
+
+ROLLOUTS, METRICS = "/w/rollouts.jsonl", "/w/rollouts_aggregate_metrics.json"
+
+
+@dataclass(frozen=True)
+class Spec:
+    rollouts_path: str = ROLLOUTS
+    require_complete: bool = True
+    judged_by: Literal["rollouts", "exit_status"] = "rollouts"
+
+
+PARTIAL = Spec(require_complete=False)
+
+
+def found(done: int | None, expected: int | None, failed: int = 0, metrics_at: int | None = 1000) -> Survey:
+    def facts(path: str, lines: int | None, mtime: int = 1000) -> FileFacts:
+        return FileFacts(path, "missing") if lines is None else FileFacts(path, "ok", 9, mtime, lines)
+
+    return Survey(
+        facts(ROLLOUTS, done),
+        facts("/w/rollouts_materialized_inputs.jsonl", expected),
+        facts("/w/rollouts_failures.jsonl", failed),
+        facts(METRICS, None if metrics_at is None else 1, metrics_at or 0),
+        {"mean/reward": 0.5},
+    )
+
+
+def test_all_rollouts_and_metrics_of_their_own() -> None:
+    verdict = judge(found(100, 100), Spec())
+    assert verdict.complete
+    assert verdict.reason == f"100 of 100 rollouts in {ROLLOUTS}"
+    assert (verdict.done, verdict.expected, verdict.looked) == (100, 100, True)
+
+
+@pytest.mark.parametrize(
+    ("survey", "text"),
+    [
+        (found(97, 100), f"97 of 100 rollouts in {ROLLOUTS}"),
+        (found(97, 100, failed=3), "3 failed attempts in /w/rollouts_failures.jsonl"),
+        (found(0, 100), f"0 of 100 rollouts in {ROLLOUTS}"),
+        (found(0, 0), "0 of 0"),
+        (found(None, 100), f"no rollouts: {ROLLOUTS} does not exist"),
+        (found(None, None), "does not exist"),
+        (found(5, None), "rollouts_materialized_inputs.jsonl does not exist"),
+        (found(103, 100), "more than expected"),
+        (found(100, 100, metrics_at=None), f"{METRICS} does not exist"),
+        (found(100, 100, metrics_at=900), f"{METRICS} is 100 s older than the rollouts"),
+        (replace(found(100, 100), metrics_problem=f"{METRICS} is not valid JSON"), "is not valid JSON"),
+    ],
+)
+def test_what_is_missing_is_told(survey: Survey, text: str) -> None:
+    verdict = judge(survey, Spec())
+    assert not verdict.complete
+    assert verdict.looked
+    assert text in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("survey", "complete", "text"),
+    [
+        (found(97, 100, 3), True, "97 of 100 rollouts in /w/rollouts.jsonl: a partial result"),
+        (found(100, 100), True, "100 of 100"),
+        (found(5, None), True, "5 rollouts"),
+        (found(0, 100), False, "0 of 100"),
+        (found(0, None), False, "0 rollouts"),
+        (found(97, 100, metrics_at=None), False, "no metrics"),
+    ],
+)
+def test_a_partial_result_may_be_accepted_and_says_so(survey: Survey, complete: bool, text: str) -> None:
+    verdict = judge(survey, PARTIAL)
+    assert verdict.complete is complete
+    assert text in verdict.reason
+
+
+@pytest.mark.parametrize("status", ["unknown", "unreadable"])
+def test_files_that_could_not_be_looked_at_say_nothing(status: Literal["unknown", "unreadable"]) -> None:
+    verdict = judge(replace(found(100, 100), inputs=FileFacts("/w/inputs", status)), PARTIAL)
+    assert (verdict.complete, verdict.looked) == (False, False)
+    assert "/w/inputs" in verdict.reason
+
+
+def test_remarks_are_handed_on() -> None:
+    assert judge(replace(found(4, 4), notes=("x is NaN",)), Spec()).reason.endswith("; x is NaN")
+
+
+def test_a_command_is_judged_by_its_exit_status() -> None:
+    assert judge(found(None, None), Spec(judged_by="exit_status")).complete

@@ -1,0 +1,32 @@
+"""The room as a whole: what it gives to others, and what it must not import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from airflow_gym_provider import slurm
+
+FORBIDDEN = ("airflow.", "paramiko", "asyncssh", "omegaconf", "hydra")
+
+
+def test_every_name_it_gives_is_there() -> None:
+    assert all(hasattr(slurm, name) for name in slurm.__all__)
+    assert {"parse_sacct", "parse_squeue", "parse_duration", "format_duration"} <= set(slurm.__all__)
+
+
+def test_importing_it_is_cheap() -> None:
+    code = "import sys, airflow_gym_provider.slurm; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not [name for name in loaded if f"{name}.".startswith(FORBIDDEN)]
+
+
+@pytest.mark.parametrize("script", ["slurm/remote.sh", "results/survey.sh"])
+def test_shell_files_pass_shellcheck(script: str) -> None:
+    path = Path(str(resources.files("airflow_gym_provider"))) / script
+    done = subprocess.run(["shellcheck", path], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
