@@ -137,6 +137,8 @@ def checked_plain(value: Any) -> Any:
 
 def kind_of(value: Any) -> str:
     """Name the kind of a value in YAML's words."""
+    if isinstance(value, Scalar):
+        value = value.value
     if value is None:
         return "null"
     if isinstance(value, bool):

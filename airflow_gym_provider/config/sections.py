@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -48,10 +48,27 @@ def known_fields(model: type[BaseModel], path: tuple[str, ...]) -> list[str]:
     """Return the fields that exist at a path inside a model; none where any key is allowed."""
     current: Any = model
     for key in path:
-        if isinstance(current, type) and issubclass(current, BaseModel):
-            found = current.model_fields.get(key)
-            current = _model_in(found.annotation) if found else None
-    return list(current.model_fields) if isinstance(current, type) and issubclass(current, BaseModel) else []
+        current = _step(current, key)
+    return list(current.model_fields) if _is_model(current) else []
+
+
+def _step(annotation: Any, key: str) -> Any:
+    """Return the type of what stands under ``key`` in a value of this type: a model, a container of one, or None."""
+    if _is_model(annotation):
+        found = annotation.model_fields.get(key)
+        return _inner(found.annotation) if found else None
+    return _inner(get_args(annotation)[-1]) if get_origin(annotation) in (dict, list) else None
+
+
+def _inner(annotation: Any) -> Any:
+    """Return the part of an optional or annotated type that has keys of its own."""
+    if _is_model(annotation) or get_origin(annotation) in (dict, list):
+        return annotation
+    return next((inner for part in get_args(annotation) if (inner := _inner(part)) is not None), None)
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 def _attempt(model: type[Model], data: Any, environ: Mapping[str, str]) -> Model | list[ErrorDetails]:
@@ -59,15 +76,6 @@ def _attempt(model: type[Model], data: Any, environ: Mapping[str, str]) -> Model
         return model.model_validate(data, context={"environ": environ})
     except ValidationError as error:
         return error.errors(include_url=False)
-
-
-def _model_in(annotation: Any) -> Any:
-    """Return the model inside an optional, a list or a mapping."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    if get_origin(annotation) is Annotated:
-        return _model_in(get_args(annotation)[0])
-    return next((model for part in get_args(annotation) if (model := _model_in(part))), None)
 
 
 def _path(error: ErrorDetails) -> tuple[str, ...]:
