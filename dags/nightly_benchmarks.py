@@ -7,7 +7,6 @@ run its benchmark again.
 
 from __future__ import annotations
 
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,6 @@ def report(results: list[dict[str, Any]]) -> dict[str, float]:
 with DAG(
     dag_id="nightly_benchmarks",
     schedule="0 2 * * *",
-    start_date=datetime(2026, 1, 1),
     catchup=False,
     max_active_runs=1,
     tags=["gym", "evaluation"],

@@ -27,15 +27,20 @@ make_folder() {
     [ -O "$dir" ] || die "$dir belongs to somebody else: choose another --dir"
     chmod 0700 "$dir"
     [ -s "$dir/port" ] || choose_ports 3 >"$dir/port"
-    [ -s "$dir/secret" ] || (umask 077 && head -c 32 /dev/urandom | base64 | tr '+/' '-_' >"$dir/secret")
-    [ -s "$dir/password" ] || (umask 077 && head -c 9 /dev/urandom | base64 | tr '+/' '-_' >"$dir/password")
+    make_secret fernet_key 32
+    make_secret secret_key 64
+    make_secret password 9
     printf '{"admin": "%s"}\n' "$(cat "$dir/password")" >"$dir/home/passwords.json"
+}
+
+make_secret() { # NAME BYTES
+    [ -s "$dir/$1" ] || (umask 077 && head -c "$2" /dev/urandom | base64 -w 0 | tr '+/' '-_' >"$dir/$1")
 }
 
 # Written once per `up`, read by everything that has to do with this Airflow.
 write_settings() {
     local port secret setting
-    port=$(cat "$dir/port") secret=$(cat "$dir/secret")
+    port=$(cat "$dir/port") secret=$(cat "$dir/secret_key")
     {
         cat <<END
 AIRFLOW_HOME=$dir/home
@@ -43,7 +48,7 @@ AIRFLOW__CORE__DAGS_FOLDER=$dags
 AIRFLOW__CORE__LOAD_EXAMPLES=False
 AIRFLOW__CORE__EXECUTOR=LocalExecutor
 AIRFLOW__CORE__PARALLELISM=8
-AIRFLOW__CORE__FERNET_KEY=$secret
+AIRFLOW__CORE__FERNET_KEY=$(cat "$dir/fernet_key")
 AIRFLOW__CORE__EXECUTION_API_SERVER_URL=http://127.0.0.1:$port/execution/
 AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS=admin:admin
 AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE=$dir/home/passwords.json
@@ -91,7 +96,10 @@ up() {
     write_settings
     load_settings
     command -v airflow >/dev/null || die "$python has no airflow beside it: name another with --python"
-    airflow db migrate >"$dir/log/migrate.out" 2>&1 9>&- || die "airflow db migrate failed: see $dir/log/migrate.out"
+    airflow db migrate >"$dir/log/migrate.out" 2>&1 9>&- || {
+        tail -n 15 "$dir/log/migrate.out" >&2
+        die "airflow db migrate failed; its whole output is $dir/log/migrate.out"
+    }
     for name in "${components[@]}"; do
         start "$name" airflow "$name"
     done

@@ -64,8 +64,13 @@ class AirflowApi:
         )
 
     def trigger(self, dag_id: str) -> str:
-        """Unpause the DAG, start a run now and return its id."""
+        """Unpause the DAG and return the id of a run that has just begun: one that its schedule started at that moment,
+        or else a new one."""
         self.call("PATCH", f"dags/{dag_id}?update_mask=is_paused", {"is_paused": False})
+        time.sleep(5)
+        for run in self.call("GET", f"dags/{dag_id}/dagRuns")["dag_runs"]:
+            if run["state"] in ("queued", "running"):
+                return str(run["dag_run_id"])
         return str(self.call("POST", f"dags/{dag_id}/dagRuns", {"logical_date": None})["dag_run_id"])
 
     def run_state(self, dag_id: str, run_id: str) -> str:
@@ -88,9 +93,13 @@ class AirflowApi:
             raise
         return found["value"]
 
-    def log(self, task: dict[str, Any], try_number: int) -> str:
-        """The log of one try, as text."""
+    def log(self, task: dict[str, Any], try_number: int) -> list[dict[str, Any]]:
+        """The log of one try: one mapping per line, with `event` and whatever else was logged."""
         path = f"dags/{task['dag_id']}/dagRuns/{urllib.parse.quote(task['dag_run_id'])}/taskInstances/{task['task_id']}"
         found = self.call("GET", f"{path}/logs/{try_number}?map_index={task['map_index']}&full_content=true")
-        events = found["content"] if isinstance(found, dict) else []
-        return "\n".join(event if isinstance(event, str) else str(event.get("event", "")) for event in events)
+        return [line if isinstance(line, dict) else {"event": line} for line in found["content"]]
+
+    def retry_reason(self, task: dict[str, Any]) -> str:
+        """Why a task that is up for retry is: the words of its retry policy."""
+        reasons = [line["reason"] for line in self.log(task, task["try_number"]) if line.get("reason")]
+        return str(reasons[-1]) if reasons else "no reason in its log"

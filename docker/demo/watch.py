@@ -30,11 +30,14 @@ def follow(api: AirflowApi, dag_id: str, run_id: str, timeout: float) -> str:
     seen: dict[str, str] = {}
     while time.monotonic() - began < timeout:
         state = api.run_state(dag_id, run_id)
-        news = {f"task {name(task)}": task_news(task) for task in api.tasks(dag_id, run_id)} | slurm_news()
+        tasks = {f"task {name(task)}": task for task in api.tasks(dag_id, run_id)}
+        news = {what: task_news(task) for what, task in tasks.items()} | slurm_news()
         for what, value in news.items():
             if value and seen.get(what) != value:
-                print(f"  {clock(time.monotonic() - began):>5}  {what}: {value}", flush=True)
                 seen[what] = value
+                if value.startswith("up_for_retry"):
+                    value = f"{value}: {api.retry_reason(tasks[what])}"
+                print(f"  {clock(time.monotonic() - began):>5}  {what}: {value}", flush=True)
         if state in ("success", "failed"):
             return state
         time.sleep(2)
@@ -51,8 +54,7 @@ def task_news(task: dict[str, Any]) -> str:
     state = task["state"]
     if state in (None, "scheduled", "queued"):
         return ""
-    meaning = {"deferred": "its Slurm job is watched", "up_for_retry": "goes on in another Slurm job"}.get(state)
-    words = f"{state}, {meaning}" if meaning else str(state)
+    words = "deferred, its Slurm job is watched" if state == "deferred" else str(state)
     return f"{words} (try {task['try_number']})" if task["try_number"] > 1 else words
 
 
