@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from airflow_gym_provider.slurm.accounting import JobRow
 from airflow_gym_provider.slurm.jobs import JobRef, JobStatus
@@ -13,6 +14,8 @@ from airflow_gym_provider.slurm.states import State, ending_of, is_live
 from airflow_gym_provider.slurm.times import epoch
 
 __all__ = ["Asked", "settle"]
+
+_Row = TypeVar("_Row", QueueRow, JobRow)
 
 
 @dataclass(frozen=True)
@@ -31,8 +34,7 @@ def settle(ref: JobRef, queue: Sequence[QueueRow], records: Sequence[JobRow], as
     """
     mine = own_queue_rows(ref, queue) if asked.squeue_ok else []
     history = own_records(ref, records) if asked.sacct_ok else []
-    ours = _leading([row for row in mine if is_live(row.state)] or mine)
-    record = _deciding(history)
+    ours, record = _deciding(mine), _newest_deciding(history)
     base = _described(ref, ours, record, history)
     if ours and is_live(ours.state):
         return replace(base, known=True)
@@ -63,17 +65,16 @@ def _ended(status: JobStatus, state: str, sure: bool) -> JobStatus:
     return replace(ended, exit_code=0, signal=0) if state == State.COMPLETED else ended
 
 
-def _leading(rows: Sequence[QueueRow]) -> QueueRow | None:
-    return min(rows, key=_part_order, default=None)
-
-
-def _deciding(history: Sequence[JobRow]) -> JobRow | None:
-    """The newest record of the part that decides: a live one, else one that went wrong, else the first."""
-    parts = [newest(group) for group in _parts(history).values()]
-    parts.sort(key=_part_order)
+def _deciding(rows: Sequence[_Row]) -> _Row | None:
+    """The part that decides for the whole job: a live one, else one that went wrong, else the first."""
+    parts = sorted(rows, key=_part_order)
     live = [row for row in parts if is_live(row.state)]
     bad = [row for row in parts if row.state != State.COMPLETED]
     return next(iter(live or bad or parts), None)
+
+
+def _newest_deciding(history: Sequence[JobRow]) -> JobRow | None:
+    return _deciding([newest(group) for group in _parts(history).values()])
 
 
 def _part_order(row: QueueRow | JobRow) -> tuple[int, str]:
@@ -123,7 +124,7 @@ def _elapsed(ours: QueueRow | None, history: Sequence[JobRow]) -> int:
     before = max(sums, default=0)
     if ours is None:
         return before
-    record = _deciding(history)
+    record = _newest_deciding(history)
     if record is None:
         return ours.elapsed
     if is_live(record.state) or not is_live(ours.state):  # the same attempt, seen twice

@@ -229,6 +229,7 @@ def test_a_heterogeneous_job_lives_while_a_part_does_and_fails_with_a_part() -> 
     status = look(records=parts)
     assert verdict(status) == ended(Ending.FAILED)
     assert (status.exit_code, status.elapsed) == (3, 50)
+    assert verdict(look([queued("7+0", "COMPLETED"), queued("7+1", "FAILED")], parts)) == ended(Ending.FAILED)
     assert verdict(look([queued("7+0", "COMPLETED"), queued("7+1", "RUNNING")], parts[:1])) == ALIVE
     assert verdict(look(records=[parts[0], recorded("7+1", "RUNNING", 40)])) == UNKNOWN
 
