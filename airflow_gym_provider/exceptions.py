@@ -28,13 +28,15 @@ class SlurmAnswerCutError(SlurmTransportError):
 class ChainRetry(AirflowException):
     """This try is over and the chain goes on: `ChainRetryPolicy` makes Airflow's retry of it.
 
-    `reason` is shown in Airflow's UI; `delay` is in seconds, None for the task's own retry_delay.
+    `reason` is shown in Airflow's UI; `delay` is in seconds, None for the task's own retry_delay. `passing`: refused
+    for now (a submit limit, a busy lock), so the delays grow with every time in a row and nothing is counted.
     """
 
-    def __init__(self, reason: str, delay: float | None = None) -> None:
+    def __init__(self, reason: str, delay: float | None = None, *, passing: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
         self.delay = delay
+        self.passing = passing
 
 
 class ChainStopped(AirflowException):

@@ -1,0 +1,352 @@
+"""One try of one chain: make sure that exactly one job exists, wait for it, and look at how it ended.
+
+One try of the task is one Slurm job. What happened is read from the cluster each time; nothing here is decided from
+memory alone. Everything that goes on in a later try leaves as ChainRetry, everything that is over as ChainStopped.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from airflow_gym_provider.chain import Action, ChainLook, Decision, Submission, decide
+from airflow_gym_provider.config import SubmitConfig
+from airflow_gym_provider.exceptions import ChainRetry, ChainStopped
+from airflow_gym_provider.hooks.slurm import SlurmHook
+from airflow_gym_provider.operators import _config, _submit
+from airflow_gym_provider.operators._arguments import EvalArguments
+from airflow_gym_provider.operators._cluster import Cluster, kill
+from airflow_gym_provider.operators._memory import SUCCESS, ChainMemory
+from airflow_gym_provider.operators._plan import ChainPlan, chain_key, make_plan
+from airflow_gym_provider.operators._results import log_tails, place_values, result_values
+from airflow_gym_provider.results import Verdict, judge
+from airflow_gym_provider.slurm.states import Ending
+from airflow_gym_provider.triggers.events import EventReason, reason_of
+
+if TYPE_CHECKING:
+    from airflow.sdk.definitions.context import Context
+
+XCOM_KEY = "gym_job"
+_LONGEST_SLEEP = 120
+_LONGEST_FREE_DELAY = 30.0
+_RESULT_LOOKS = 5.0
+_LOOKS = 100
+_QUIET_ENDINGS = (Ending.TIMEOUT, Ending.PREEMPTED, Ending.NODE_FAIL)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """There is a job, and it has to be waited for. `job_id` as sbatch answers, "60" or "60;c2"."""
+
+    job_id: str
+    submitted_at: float | None = None
+
+
+@dataclass
+class _Evidence:
+    """One look, judged."""
+
+    look: ChainLook
+    verdict: Verdict | None
+    base: int
+    decision: Decision
+
+
+class ChainTask:
+    """The chain of one task instance, for as long as one worker process holds it."""
+
+    def __init__(self, arguments: EvalArguments, context: Context, log: logging.Logger) -> None:
+        self.arguments = arguments
+        self.context = context
+        self.log = log
+        self.memory = ChainMemory.of(context)
+        self.plan: ChainPlan | None = None
+        self.cluster: Cluster | None = None
+        self.killed = False
+        self._config: SubmitConfig | None = None
+        self._unknown_for = 0.0
+        self._results_since: float | None = None
+        self._store_was_lost = False
+
+    # -- ways in --------------------------------------------------------------------------------------------------
+
+    def start(self) -> Waiting | dict[str, Any]:
+        """A new try: the result when everything is there already, else the job to wait for."""
+        ti: Any = self.context["ti"]
+        fresh = not self.memory.max_tries
+        cleared = self.memory.begin(ti.max_tries, self.arguments.retries, time.time())
+        self._store_was_lost = fresh and cleared
+        self._prepare()
+        self._check_time()
+        return self._advance(may_submit=True)
+
+    def resume(self, plan: Mapping[str, Any], event: Mapping[str, Any] | None) -> Waiting | dict[str, Any]:
+        """After a trigger's event, which only wakes: the cluster is asked. `plan` as `ChainPlan.as_dict` gave it."""
+        if self.plan is None:
+            self.plan = ChainPlan.from_dict(plan)
+            self.cluster = self._reach(self.plan)
+            self._mask()
+        return self.go_on(event)
+
+    def go_on(self, event: Mapping[str, Any] | None) -> Waiting | dict[str, Any]:
+        """What comes after an event."""
+        reason, text = reason_of(dict(event or {})), str((event or {}).get("text", ""))
+        if reason is EventReason.REFUSED:
+            raise ChainStopped(
+                f"{text}. The Slurm job goes on: repair the connection, clear this task, and it is taken up again"
+            )
+        if reason is EventReason.DEADLINE:
+            return self._out_of_time(text)
+        self._unknown_for = float((event or {}).get("unknown_for", 0))
+        return self._advance(may_submit=False)
+
+    # -- preparing ------------------------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        self._config = self._load()
+        benchmark = _config.pick_benchmark(self._config, self.arguments.benchmark)
+        key = chain_key(self.context, self.memory, self.arguments.run_group)
+        self.plan = make_plan(self._config, benchmark, key, self.context)
+        self.cluster = self._reach(self.plan)
+        self.memory.place = {"plan": self.plan.as_dict(), "ssh_conn_id": self.arguments.ssh_conn_id}
+        self.memory.save()
+
+    def _load(self) -> SubmitConfig:
+        arguments = self.arguments
+        environ = _config.whole_environ(arguments.environ)
+        return _config.load_config(arguments.config, arguments.overrides, environ, self.context["dag"], self.log)
+
+    def _mask(self) -> None:
+        """Have this process's masker know the secrets as well: logs of the job are shown from here."""
+        try:
+            self._config = self._load()
+        except Exception as err:
+            self.log.warning("the submit config cannot be read any more, the job's logs are not shown: %s", err)
+
+    def _reach(self, plan: ChainPlan) -> Cluster:
+        hook = SlurmHook(self.arguments.ssh_conn_id, plan.hostname)
+        hook.load()
+        return Cluster(hook, plan)
+
+    # -- going on -------------------------------------------------------------------------------------------------
+
+    def _advance(self, *, may_submit: bool) -> Waiting | dict[str, Any]:
+        for _ in range(_LOOKS):
+            seen = self._look()
+            self.log.info("%s", seen.decision.reason)
+            if seen.decision.action is Action.DONE and not self._begin_anew():
+                return self._green(seen)
+            step = self._act(seen, may_submit=may_submit)
+            if step is not None:
+                return step
+        raise ChainRetry(f"{seen.decision.reason}; that did not change in {_LOOKS} looks", passing=True)
+
+    def _act(self, seen: _Evidence, *, may_submit: bool) -> Waiting | None:
+        """Do what was decided; None to look again."""
+        decision = seen.decision
+        if decision.action is Action.ADOPT:
+            return self._submit(seen) if seen.look.found else self._wait_for(seen)
+        if decision.action is Action.SUBMIT:
+            if not may_submit:
+                self._again(seen)
+            return self._submit(seen)
+        if decision.action is Action.STOP:
+            self._red(seen)
+        if decision.action is Action.WAIT:
+            return self._wait(seen)
+        return None
+
+    def _look(self) -> _Evidence:
+        self._check_killed()
+        plan, cluster = self.here()
+        found = cluster.look(self.memory.place.get("clusters", ()))
+        for problem in found.problems:
+            self.log.warning("%s", problem)
+        look = found.chains[plan.benchmark]
+        verdict = judge(look.survey, plan.spec) if look.survey is not None else None
+        if verdict is not None and not verdict.looked:
+            verdict = None  # says nothing about the results: `decide` then waits
+        base = self._base(look, verdict)
+        settled = self._results_since is not None and self._results_left() <= 0
+        history = look.history(base=base, unknown_for=self._unknown_for)
+        self._check_killed()
+        return _Evidence(look, verdict, base, decide(history, plan.bounds, verdict, settled=settled))
+
+    def _base(self, look: ChainLook, verdict: Verdict | None) -> int:
+        """Where the present budget begins: with the first try after a clear, but never behind what still counts."""
+        if self.memory.new_budget:
+            live = [at for at, job in enumerate(look.jobs) if job.live]
+            base = live[0] if live else len(look.jobs)
+            if not live and look.jobs and look.jobs[-1].ending is Ending.COMPLETED and verdict and verdict.complete:
+                base -= 1  # finished in the end, although the task was red: take it
+            self.memory.budget_base, self.memory.new_budget = base, False
+            self.memory.save()
+        return min(self.memory.budget_base, len(look.jobs))
+
+    def _begin_anew(self) -> bool:
+        """A green task was cleared after its memory had been purged: its finished directory is not what is wanted."""
+        if not self._store_was_lost:
+            return False
+        self._store_was_lost = False
+        self.memory.renew(self.memory.max_tries - self.arguments.retries)
+        self._prepare()
+        return True
+
+    # -- submitting -----------------------------------------------------------------------------------------------
+
+    def _submit(self, seen: _Evidence) -> Waiting | None:
+        plan, cluster = self.here()
+        config = self._config or self._load()
+        environ = _config.whole_environ(self.arguments.environ)
+        submission = Submission(
+            plan.place,
+            _submit.job_files(config, plan.benchmark, plan.job_dir),
+            seen=seen.look.seen,
+            found=seen.look.found,
+            walltime=seen.decision.walltime,
+            used=seen.decision.used,
+            retries=seen.decision.retries,
+            resumable=plan.bounds.resumable,
+        )
+        extra = {"submitter": "airflow", "dag_id": plan.key["dag_id"], "run_id": plan.key["run_id"]}
+        run = _submit.run_files(config, plan.run_dir, plan.chain_key, extra)
+        report = _submit.submit(cluster.hook, config, run, [submission], _config.forwarded(config, environ))
+        for note in report.notes:
+            self.log.warning("%s", note)
+        outcome = report.outcomes[plan.benchmark]
+        self._check_killed()
+        job_id = _submit.settle(config, outcome)
+        self.log.info("%s", outcome.text)
+        if job_id is None:
+            self.sleep(outcome.wait or 1)
+            return None
+        return self._note(Waiting(job_id))
+
+    def _note(self, waiting: Waiting) -> Waiting:
+        """Make the job known to people and later tries before anything else happens."""
+        plan, _ = self.here()
+        cluster = waiting.job_id.partition(";")[2]
+        clusters = {*self.memory.place.get("clusters", ()), *([cluster] if cluster else [])}
+        self.memory.place |= {"job_id": waiting.job_id, "clusters": sorted(clusters)}
+        self.memory.outages = self.memory.starts = 0
+        self.memory.save()
+        ti: Any = self.context["ti"]
+        ti.xcom_push(key=XCOM_KEY, value=place_values(plan, waiting.job_id))
+        self.log.info("job %s in %s; its logs will be in %s/logs", waiting.job_id, plan.job_dir, plan.job_dir)
+        return waiting
+
+    # -- waiting --------------------------------------------------------------------------------------------------
+
+    def _wait_for(self, seen: _Evidence) -> Waiting:
+        job = next(job for job in reversed(seen.look.jobs) if job.ref.job_id == seen.decision.job_id)
+        return self._note(Waiting(job.ref.key, job.ref.submitted_at))
+
+    def _wait(self, seen: _Evidence) -> Waiting | None:
+        """WAIT: for results here, for a job in the trigger, for Slurm in a later try."""
+        newest = seen.look.jobs[-1] if seen.look.jobs else None
+        if newest is not None and newest.ending is Ending.COMPLETED and seen.look.wait is None:
+            if self._results_since is None:
+                self._results_since = time.monotonic()
+            self.sleep(max(0.0, min(_RESULT_LOOKS, self._results_left())))
+            return None
+        if newest is not None and not newest.known and seen.look.wait is None:
+            return self._wait_for(seen)
+        seconds = seen.decision.wait or 1
+        if newest is not None or seconds > _LONGEST_SLEEP:
+            raise ChainRetry(seen.decision.reason, float(seconds))
+        self.sleep(seconds)
+        return None
+
+    def _results_left(self) -> float:
+        since = self._results_since or time.monotonic()
+        return self.arguments.results_timeout - (time.monotonic() - since)
+
+    @property
+    def deadline(self) -> float | None:
+        """When the task's time is over, in seconds since 1970: `execution_timeout` after the chain's first start."""
+        if self.arguments.execution_timeout is None:
+            return None
+        return (self.memory.first_start or time.time()) + self.arguments.execution_timeout
+
+    def _check_time(self) -> None:
+        if self.deadline is not None and time.time() >= self.deadline:
+            self._out_of_time("")
+
+    def _out_of_time(self, text: str) -> dict[str, Any]:
+        """Cancel what lives, then fail: unless it finished in the last moment."""
+        seen = self._look()
+        if seen.decision.action is Action.DONE:
+            return self._green(seen)
+        if any(job.live for job in seen.look.jobs):
+            text = self.here()[1].cancel("execution_timeout is over", [job.ref.key for job in seen.look.jobs[-1:]])
+        limit = self.arguments.execution_timeout or 0
+        raise ChainStopped(f"execution_timeout of {limit:g} s since the first start is over. {text}".rstrip())
+
+    # -- ways out -------------------------------------------------------------------------------------------------
+
+    def _green(self, seen: _Evidence) -> dict[str, Any]:
+        plan, cluster = self.here()
+        self._warn_of_steps(seen)
+        cluster.count(seen.decision)
+        self.memory.outcome = SUCCESS
+        self.memory.outages = self.memory.unexpected = self.memory.starts = 0
+        self.memory.save()
+        return result_values(plan, seen.look, seen.verdict, seen.base)
+
+    def _again(self, seen: _Evidence) -> NoReturn:
+        self._warn_of_steps(seen)
+        self._show_logs(seen)
+        delay = self.arguments.retry_delay
+        raise ChainRetry(seen.decision.reason, delay if seen.decision.counted else min(delay, _LONGEST_FREE_DELAY))
+
+    def _red(self, seen: _Evidence) -> NoReturn:
+        plan, cluster = self.here()
+        self._warn_of_steps(seen)
+        self._show_logs(seen)
+        cluster.count(seen.decision)
+        raise ChainStopped(f"{plan.benchmark}: {seen.decision.reason}. Logs and results: {plan.job_dir}")
+
+    def _warn_of_steps(self, seen: _Evidence) -> None:
+        for step in seen.look.jobs[-1].failed_steps if seen.look.jobs else ():
+            self.log.warning("%s", step)
+
+    def _show_logs(self, seen: _Evidence) -> None:
+        if self._config is None or not seen.look.jobs or seen.decision.ending in _QUIET_ENDINGS:
+            return
+        plan, cluster = self.here()
+        for path, text in log_tails(cluster.hook, plan, seen.look.jobs[-1].ref.job_id):
+            self.log.info("the end of %s:\n%s", path, text)
+
+    # -- being ended ----------------------------------------------------------------------------------------------
+
+    def here(self) -> tuple[ChainPlan, Cluster]:
+        if self.plan is None or self.cluster is None:
+            raise RuntimeError("the chain has not been prepared")
+        return self.plan, self.cluster
+
+    def _check_killed(self) -> None:
+        if self.killed:
+            raise ChainRetry("the task was ended from outside; its job has been cancelled")
+
+    def kill(self) -> None:
+        """From a signal handler: cancel what this chain has on the cluster, and let the interrupted work end soon."""
+        self.killed = True
+        place, cluster = self.memory.place, self.cluster
+        if cluster is None:
+            if "plan" not in place:
+                self.log.info("nothing had been submitted yet")
+                return
+            # An earlier try may have left a job: its place is remembered.
+            plan = ChainPlan.from_dict(place["plan"])
+            cluster = Cluster(SlurmHook(place.get("ssh_conn_id"), plan.hostname), plan)
+        job_id = place.get("job_id")
+        self.log.info("%s", kill(cluster, "the task was ended in Airflow", [job_id] if job_id else []))
+
+    def sleep(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (rest := end - time.monotonic()) > 0:
+            self._check_killed()
+            time.sleep(min(rest, 1.0))

@@ -1,0 +1,87 @@
+"""One chain's place on the cluster, and what a task does there: look, cancel, keep the counters."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable
+
+from airflow_gym_provider.chain import (
+    Decision,
+    Look,
+    cancel_script,
+    counters_script,
+    look_script,
+    read_cancel,
+    read_look,
+)
+from airflow_gym_provider.exceptions import SlurmTransportError
+from airflow_gym_provider.hooks.slurm import SlurmHook
+from airflow_gym_provider.operators._plan import ChainPlan
+
+LOOK_TIMEOUT = 300.0
+_CANCEL_TIMEOUT = 60.0
+KILL_SECONDS = 4.0
+"""Airflow sends SIGKILL 5 s after it has called on_kill."""
+
+_log = logging.getLogger(__name__)
+
+
+class Cluster:
+    """One chain, seen through one connection."""
+
+    def __init__(self, hook: SlurmHook, plan: ChainPlan) -> None:
+        self.hook = hook
+        self.plan = plan
+
+    def look(self, clusters: Iterable[str] = ()) -> Look:
+        """The chain's directory, jobs and results, in one round trip. Raises as `read_look` and SlurmHook.run."""
+        plan, places = self.plan, [self.plan.place]
+        script = look_script(
+            plan.run_dir, plan.chain_key, places, clusters=tuple(clusters), slurm_bin=self.hook.slurm_bin
+        )
+        return read_look(script, self.hook.run(script, LOOK_TIMEOUT), places)
+
+    def cancel(self, why: str, job_ids: Iterable[str] = (), *, quick: bool = False) -> str:
+        """Cancel the chain's job by id and by name; what came of it, in words. Raises as SlurmHook.run."""
+        place, keys = self.plan.place, list(job_ids)
+        script = cancel_script(
+            [place],
+            why,
+            job_ids={place.benchmark: keys},
+            clusters=[cluster for key in keys if (cluster := key.partition(";")[2])],
+            quick=quick,
+            slurm_bin=self.hook.slurm_bin,
+        )
+        answer = self.hook.run(script, KILL_SECONDS if quick else _CANCEL_TIMEOUT)
+        return read_cancel(script, answer, [place])[place.benchmark].text
+
+    def count(self, decision: Decision) -> None:
+        """Leave true counters beside the results of a chain that is over: for people, so failing to is no matter."""
+        if not self.plan.bounds.resumable:
+            return
+        script = counters_script(self.plan.place, decision.used, decision.retries)
+        try:
+            self.hook.run(script, 30)
+        except SlurmTransportError as err:
+            _log.info("the counters in %s could not be written: %s", self.plan.job_dir, err)
+
+
+def kill(cluster: Cluster, why: str, job_ids: Iterable[str]) -> str:
+    """Cancel within 4 s, from a signal handler; what came of it, in words. Never raises.
+
+    In a thread of its own: the handler interrupts whatever the task was doing, perhaps while it held a lock that the
+    way to the cluster needs as well. Over the task's connection, if that is open.
+    """
+    said: list[str] = []
+
+    def work() -> None:
+        try:
+            said.append(cluster.cancel(why, job_ids, quick=True))
+        except Exception as err:
+            said.append(f"the job could not be cancelled: {err}")
+
+    thread = threading.Thread(target=work, name="gym-kill", daemon=True)
+    thread.start()
+    thread.join(KILL_SECONDS)
+    return said[0] if said else f"the cancel was sent, no answer in {KILL_SECONDS:g} s"

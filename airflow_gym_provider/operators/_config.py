@@ -1,0 +1,90 @@
+"""From an operator's arguments to a checked config, before anything touches the cluster."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.log import mask_secret
+
+from airflow_gym_provider.config import SubmitConfig, SubmitConfigError, SubmitConfigWarning, load_submit_config
+
+if TYPE_CHECKING:
+    from airflow.sdk import DAG
+
+ConfigSource = str | Path | Sequence[str | Path] | Mapping[str, Any]
+
+
+def load_config(
+    source: ConfigSource, overrides: Sequence[str], environ: Mapping[str, str], dag: DAG | None, log: logging.Logger
+) -> SubmitConfig:
+    """The config; every secret in it is known to Airflow's masker from here on, warnings are in the log.
+
+    Raises AirflowFailException with every problem in one readable text: no retry repairs a config.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", SubmitConfigWarning)
+        try:
+            config = load_submit_config(_located(source, dag), list(overrides), environ)
+        except SubmitConfigError as err:
+            raise AirflowFailException(f"The submit config cannot be used:\n{err}") from None
+        except OSError as err:
+            raise AirflowFailException(f"The submit config cannot be read: {err}") from None
+    for warning in caught:
+        if issubclass(warning.category, SubmitConfigWarning):
+            log.warning("submit config: %s", warning.message)
+    mask(config.secret_values())
+    return config
+
+
+def mask(values: frozenset[str] | set[str]) -> None:
+    """Register values with Airflow's masker, in this process and in the one that writes its log."""
+    for value in values:
+        mask_secret(value)
+
+
+def forwarded(config: SubmitConfig, environ: Mapping[str, str]) -> dict[str, str]:
+    """The values that travel with a submission, masked. Raises AirflowFailException naming all that are missing."""
+    try:
+        values = config.forwarded_environ(environ)
+    except SubmitConfigError as err:
+        raise AirflowFailException(f"Nothing was submitted:\n{err}") from None
+    mask(frozenset(values.values()))
+    return values
+
+
+def whole_environ(given: Mapping[str, str] | None) -> dict[str, str]:
+    """The worker's environment with the operator's `environ` before it."""
+    return {**os.environ, **(given or {})}
+
+
+def pick_benchmark(config: SubmitConfig, benchmark: str | None) -> str:
+    """The one to run. Raises AirflowFailException naming those there are."""
+    names = list(config.driver.benchmarks)
+    if benchmark in names:
+        return str(benchmark)
+    if not benchmark and len(names) == 1:
+        return names[0]
+    what = f"there is no {benchmark!r}" if benchmark else "give `benchmark`"
+    raise AirflowFailException(f"driver.benchmarks has {', '.join(names)}: {what}")
+
+
+def _located(source: ConfigSource, dag: DAG | None) -> ConfigSource:
+    """A relative path means a file beside the DAG when there is one, else one in the worker's working directory."""
+    if isinstance(source, str | Path):
+        return _beside(source, dag)
+    if isinstance(source, Mapping):
+        return source
+    return [_beside(path, dag) for path in source]
+
+
+def _beside(path: str | Path, dag: DAG | None) -> str | Path:
+    folder = getattr(dag, "folder", None)
+    if folder and not Path(path).is_absolute() and (Path(folder) / path).exists():
+        return Path(folder) / path
+    return path

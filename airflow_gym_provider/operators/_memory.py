@@ -1,0 +1,87 @@
+"""What a task remembers of its chain between tries, and how it tells a clear from a retry.
+
+The cluster is the truth; this holds only what the cluster cannot know. Airflow's task state store survives deferral,
+retries, clearing and success; `max_tries` of a task instance stays on a retry and grows on a clear.
+
+What happened to the task                      | next try
+a retry, a killed worker, a lost heartbeat     | same directory, same budget
+cleared, was not green                         | same directory, new budget
+cleared, was green                             | new generation: a directory of its own, all new
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from airflow.sdk.definitions.context import Context
+
+KEY = "gym_chain"
+SUCCESS = "success"
+
+
+@dataclass
+class ChainMemory:
+    """One task instance's memory. Losing it (a purged or cleared store) costs the budget's start, nothing else.
+
+    `first_start` is the time of the first try since the last clear, in seconds since 1970. `outages` and `unexpected`
+    count failures that were not the job's; `starts` counts tries since one came to an end by itself. `new_budget` asks
+    for the budget to begin with the next submission. `place` is where the chain was last seen: how to kill it.
+    """
+
+    max_tries: int = 0
+    generation: int = 0
+    budget_base: int = 0
+    new_budget: bool = False
+    outcome: str = ""
+    first_start: float = 0.0
+    outages: int = 0
+    unexpected: int = 0
+    starts: int = 0
+    deployment: str = ""
+    place: dict[str, Any] = field(default_factory=dict)
+    _store: Any = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, context: Context) -> ChainMemory:
+        """What is in the store of this task instance."""
+        store: Any = context["task_state_store"]
+        raw = store.get(KEY) or {}
+        # a newer release may have written more than we know, an older one less
+        memory = cls(**{name: raw[name] for name in cls._names() if name in raw})
+        memory._store = store
+        return memory
+
+    def save(self) -> None:
+        """Write it back."""
+        self._store.set(KEY, {name: getattr(self, name) for name in self._names()})
+
+    @classmethod
+    def _names(cls) -> list[str]:
+        return [f.name for f in fields(cls) if f.name != "_store"]
+
+    def begin(self, max_tries: int, retries: int, now: float) -> bool:
+        """Account for a new try; True when it follows a clear. Saved."""
+        known = self.max_tries > 0
+        cleared = max_tries > (self.max_tries if known else retries)
+        if cleared and known:
+            self._cleared(max_tries - retries)
+        if cleared or not self.first_start:
+            self.first_start = now
+        self.max_tries = max_tries
+        self.starts += 1
+        self.save()
+        return cleared
+
+    def renew(self, at_try: int) -> None:
+        """Start afresh in a directory of its own. The number never falls, also when the store has been lost between."""
+        self.generation = max(self.generation + 1, at_try)
+        self.budget_base, self.new_budget, self.place = 0, False, {}
+
+    def _cleared(self, at_try: int) -> None:
+        if self.outcome == SUCCESS:
+            self.renew(at_try)
+        else:
+            self.new_budget = True
+        self.outcome, self.outages, self.unexpected, self.starts = "", 0, 0, 0

@@ -1,0 +1,119 @@
+"""Queue benchmarks of one config in one round trip, and put into words what came of it."""
+
+from __future__ import annotations
+
+import getpass
+import posixpath
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_gym_provider.chain import (
+    ChainKey,
+    Outcome,
+    OutcomeKind,
+    RecordHead,
+    RunFiles,
+    StagedFile,
+    Submission,
+    SubmitReport,
+    read_submit,
+    submit_script,
+)
+from airflow_gym_provider.config import SubmitConfig, SubmitConfigError
+from airflow_gym_provider.exceptions import ChainRetry
+from airflow_gym_provider.jobscript import render_job_script
+from airflow_gym_provider.slurm.refusals import Refusal, read_sbatch
+from airflow_gym_provider.slurm.remote import Answer
+
+if TYPE_CHECKING:
+    from airflow_gym_provider.hooks.slurm import SlurmHook
+
+SUBMIT_TIMEOUT = 600.0
+_BUSY_AGAIN = 10.0
+
+
+def job_files(config: SubmitConfig, benchmark: str, job_dir: str) -> tuple[StagedFile, ...]:
+    """The files of one benchmark's directory. Raises AirflowFailException for what cannot be rendered."""
+    try:
+        return (StagedFile("job.sh", render_job_script(config, benchmark, job_dir), 0o600),)
+    except SubmitConfigError as err:
+        raise AirflowFailException(f"The job script of {benchmark!r} cannot be written:\n{err}") from None
+
+
+def run_files(config: SubmitConfig, run_dir: str, key: ChainKey, extra: Mapping[str, str]) -> RunFiles:
+    """What the run directory holds beside the benchmarks; `extra` goes into the record's executor_metadata."""
+    head = RecordHead(
+        gym_job_id=posixpath.basename(run_dir),
+        gym_version=_gym_version(),
+        gym_commit=None,
+        submitted_at=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        cluster=config.cluster_name,
+        hostname=config.cluster.hostname,
+        submitted_by=getpass.getuser(),
+        executor_metadata=dict(extra),
+    )
+    return RunFiles(run_dir, key, head, config.resolved_yaml(), tuple(config.driver.benchmarks))
+
+
+def _gym_version() -> str:
+    """The gym installed beside us, else our own release: it is we who wrote the record."""
+    for name in ("nemo-gym", "airflow-gym-provider"):
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+        return version if name == "nemo-gym" else f"airflow-gym-provider {version}"
+    return "airflow-gym-provider"
+
+
+def submit(
+    hook: SlurmHook,
+    config: SubmitConfig,
+    run: RunFiles,
+    submissions: Sequence[Submission],
+    environ: Mapping[str, str],
+    *,
+    clusters: Sequence[str] = (),
+) -> SubmitReport:
+    """Stage and queue, in one script over one connection. Raises AirflowFailException for missing mount sources."""
+    mounts = config.mount_sources()
+    script = submit_script(
+        run, submissions, mounts=mounts, environ=environ, clusters=clusters, slurm_bin=hook.slurm_bin
+    )
+    report = read_submit(script, hook.run(script, SUBMIT_TIMEOUT), submissions, mounts)
+    if report.missing_mounts:
+        lines = "\n".join(f"  - {place}: {path}" for place, path in report.missing_mounts)
+        raise AirflowFailException(f"Nothing was submitted; mount sources that do not exist on {hook.where}:\n{lines}")
+    return report
+
+
+def refusal_text(config: SubmitConfig, outcome: Outcome) -> tuple[bool, str]:
+    """(whether to try again later, the words) for what sbatch refused."""
+    said = read_sbatch(Answer(outcome.returncode or 1, outcome.stdout, outcome.stderr), config.cluster_name)
+    permanent = isinstance(said, Refusal) and said.kind == "permanent"
+    return not permanent, str(said) if isinstance(said, Refusal) else outcome.text
+
+
+def settle(config: SubmitConfig, outcome: Outcome) -> str | None:
+    """The job's id and cluster ("60" or "60;c2"); None when the chain must be looked at again.
+
+    Raises ChainRetry for what passes and AirflowFailException for what does not.
+    """
+    if outcome.kind in (OutcomeKind.SUBMITTED, OutcomeKind.ADOPTED):
+        return f"{outcome.job_id};{outcome.cluster}" if outcome.cluster else str(outcome.job_id)
+    if outcome.kind is OutcomeKind.REFUSED:
+        later, text = refusal_text(config, outcome)
+        if later:
+            raise ChainRetry(text, passing=True)
+        raise AirflowFailException(text)
+    if outcome.kind is OutcomeKind.FAILED:
+        raise AirflowFailException(outcome.text)
+    if outcome.kind is OutcomeKind.BUSY:
+        raise ChainRetry(outcome.text, _BUSY_AGAIN)
+    if outcome.kind is OutcomeKind.UNKNOWN:
+        raise ChainRetry(outcome.text, passing=True)
+    return None

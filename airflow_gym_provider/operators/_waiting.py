@@ -1,0 +1,79 @@
+"""Waiting for a chain's job: in the triggerer, or right here. The same follower serves both."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING, Any
+
+from airflow_gym_provider.exceptions import SlurmAuthenticationError, SlurmSettingsError, SlurmTransportError
+from airflow_gym_provider.slurm.progress import Progress
+from airflow_gym_provider.triggers.events import EventReason, job_event
+from airflow_gym_provider.triggers.follow import Follower
+from airflow_gym_provider.triggers.observe import Observation, look_request, read_answer
+from airflow_gym_provider.triggers.slurm import SlurmJobTrigger
+
+if TYPE_CHECKING:
+    from airflow_gym_provider.operators._chain import ChainTask, Waiting
+
+_LOOK_TIMEOUT = 300.0
+_LONGEST_INTERVAL = 600.0
+
+
+def make_trigger(chain: ChainTask, waiting: Waiting) -> SlurmJobTrigger:
+    """The trigger that waits for this job and can cancel it."""
+    plan, cluster = chain.here()
+    arguments = chain.arguments
+    floor = cluster.hook.poll_floor
+    if arguments.poll_interval < floor:
+        chain.log.info(
+            "looking every %g s, not every %g s: the connection's extra poll_interval says so",
+            floor,
+            arguments.poll_interval,
+        )
+    return SlurmJobTrigger(
+        job_ids=[waiting.job_id],
+        ssh_conn_id=arguments.ssh_conn_id,
+        hostname=plan.hostname if arguments.ssh_conn_id else None,
+        poll_interval=arguments.poll_interval,
+        deadline=chain.deadline,
+        lost_after=arguments.lost_after,
+        submitted_at=waiting.submitted_at,
+        job_dir=plan.job_dir,
+        job_name=plan.job_name,
+        benchmark=plan.benchmark,
+        rollouts_path=plan.spec.rollouts_path if plan.spec.judged_by == "rollouts" else None,
+    )
+
+
+def wait_here(chain: ChainTask, waiting: Waiting) -> dict[str, Any]:
+    """Wait in this process until the trigger would have fired; its event."""
+    trigger, hook = make_trigger(chain, waiting), chain.here()[1].hook
+    refs = trigger.refs()
+    progress = {ref.key: Progress(trigger.rollouts_path) for ref in refs} if trigger.rollouts_path else {}
+    follower, failures = Follower(refs, trigger.lost_after), 0
+    interval = max(trigger.poll_interval, hook.poll_floor)
+    while True:
+        pause = min(interval * 2.0**failures, _LONGEST_INTERVAL) * (1 - random.uniform(0, 0.2))  # noqa: S311
+        rest = float("inf") if chain.deadline is None else chain.deadline - time.time()
+        chain.sleep(max(0.0, min(max(pause, interval), rest)))
+        if rest <= interval and chain.deadline is not None and time.time() >= chain.deadline:
+            return dict(job_event(EventReason.DEADLINE))
+        script = look_request(refs, progress, hook.slurm_bin)
+        look = _look(chain, script, refs, progress)
+        progress.update(look.progress)
+        failures = min(failures + 1, 20) if look.slow_down else 0
+        lines, event = follower.see(look, time.monotonic())
+        for line in lines:
+            chain.log.log(line.level, "%s", line.text)
+        if event is not None:
+            return dict(event)
+
+
+def _look(chain: ChainTask, script: Any, refs: Any, progress: Any) -> Observation:
+    try:
+        return read_answer(script, chain.here()[1].hook.run(script, _LOOK_TIMEOUT), refs, progress)
+    except (SlurmAuthenticationError, SlurmSettingsError) as err:
+        return Observation.failed(err, fatal=True)
+    except SlurmTransportError as err:
+        return Observation.failed(err)

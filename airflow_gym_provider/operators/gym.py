@@ -1,0 +1,206 @@
+"""GymEvalOperator and GymSubmitOperator: an evaluation as one task, and a whole config queued at once.
+
+This module is imported by every DAG file that uses it, so it imports next to nothing: models, Hydra and the SSH client
+come when a task runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from airflow_gym_provider.operators.retry import retry_arguments
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow.sdk.bases.operator import OperatorPartial
+    from airflow.sdk.definitions.context import Context
+
+    from airflow_gym_provider.operators._arguments import EvalArguments
+    from airflow_gym_provider.operators._chain import ChainTask, Waiting
+
+ConfigArgument = "str | Path | Sequence[str | Path] | Mapping[str, Any]"
+DEFAULT_POLL_INTERVAL = 30.0
+
+
+class _GymOperator(BaseOperator):
+    """What both operators share: their arguments, and that retries are the chain's own.
+
+    `retries` and `retry_policy` are always ours: the config's `resumable` draws the bounds, whatever a DAG's
+    `default_args` or the arguments say. `partial` does the same for mapped tasks, which take both from there and never
+    from `__init__`. `retry_delay` is yours.
+    """
+
+    template_fields: Sequence[str] = ("config", "benchmark", "overrides", "ssh_conn_id")
+    # Empty on purpose. With ".yaml" here Airflow would put the text of a file in the place of its name, with its Jinja
+    # rendered: fragments named beside it could not be found any more, and `{{ }}` in a prompt would be lost.
+    template_ext: Sequence[str] = ()
+    ui_color = "#e8f1d4"
+
+    def __init__(
+        self,
+        *,
+        config: str | Path | Sequence[str | Path] | Mapping[str, Any],
+        overrides: Sequence[str] = (),
+        environ: Mapping[str, str] | None = None,
+        ssh_conn_id: str | None = None,
+        poll_interval: float = DEFAULT_POLL_INTERVAL,
+        deferrable: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**(kwargs | retry_arguments()))
+        self.poll_interval = poll_interval
+        self.deferrable = deferrable
+        self.config = config
+        self.overrides = overrides
+        self.environ = environ
+        self.ssh_conn_id = ssh_conn_id
+
+    @classmethod
+    def partial(cls, **kwargs: Any) -> OperatorPartial:  # type: ignore[override]
+        """As of every operator, with our retries: see the class."""
+        partial: OperatorPartial = super().partial(**(kwargs | retry_arguments()))
+        return partial
+
+    def _rendered_environ(self, context: Context) -> dict[str, str]:
+        """`environ` with its templates rendered. It is no template field: those are stored and shown."""
+        rendered: dict[str, str] = self.render_template(dict(self.environ or {}), context)
+        return {name: str(value) for name, value in rendered.items()}
+
+
+class GymEvalOperator(_GymOperator):
+    """Runs one benchmark of a submit config on Slurm, from the config to its metrics.
+
+    Green means evidence: the Slurm job COMPLETED *and* the results are complete (a benchmark with its own `command` is
+    judged by its exit status). Each try is one Slurm job. A job that ended otherwise is resumed in the same directory
+    as far as the benchmark's `resumable` allows; Airflow shows the reason of every retry. A config that cannot be used
+    and a permanent refusal by sbatch fail at once.
+
+    ==============  ================================  ======================================  ===============
+    the Slurm job   the task is retried               the task is cleared                     marked by hand
+    ==============  ================================  ======================================  ===============
+    waits or runs   it is taken up again              it is cancelled; a new one, new budget  it is cancelled
+    ended, red      the chain goes on, if it may      new one, same directory, new budget     nothing
+    ended, green    its results are returned          all new, in a directory of its own      nothing
+    ==============  ================================  ======================================  ===============
+
+    Returns (and pushes to XCom) ids, states, elapsed seconds, paths, counts and metrics: numbers and short texts, at
+    most 64 KB. Before it waits it pushes the XCom `gym_job`: where the job and its files are.
+
+    :param config: path of the submit config, list of paths (later over earlier), or a mapping (templated). A path is
+        rendered, its file is not: it is read in the worker when the task runs, `defaults:` fragments from beside it.
+        Relative paths are looked for beside the DAG file, then in the worker's directory.
+    :param benchmark: which one; may be left out when the config has one (templated).
+    :param overrides: in Hydra's grammar, such as `compute.cluster.walltime=4:00:00` (templated).
+    :param environ: names to values for `host:` and `forward_env`, before the worker's environment. Templates in values
+        are rendered, and neither they nor the values are stored or shown. In a mapped task give templates only:
+        Airflow stores what `partial` and `expand` are given.
+    :param ssh_conn_id: SSH connection of the login node; None when Slurm's commands are on the worker (templated).
+    :param poll_interval: seconds between two looks at the job; the connection's extra `poll_interval` (30 unless given)
+        is the shortest. All tasks that wait for one login node share one look.
+    :param deferrable: wait in the triggerer (default) or in the worker. Both behave alike.
+    :param results_timeout: seconds that complete results may come after the job's end.
+    :param lost_timeout: seconds for which squeue and sacct must both answer and not know the job until it is lost.
+    :param run_group: share one run directory and record with the other tasks of this name in the DAG run.
+    :param execution_timeout: counts from the first start, over all retries and deferrals. When it is over the job is
+        cancelled and the task fails.
+    """
+
+    def __init__(
+        self,
+        *,
+        benchmark: str | None = None,
+        results_timeout: float = 60.0,
+        lost_timeout: float = 90.0,
+        run_group: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.benchmark = benchmark
+        self.results_timeout = results_timeout
+        self.lost_timeout = lost_timeout
+        self.run_group = run_group
+        self._chain: ChainTask | None = None
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Make sure of one job, then wait for it; see the class."""
+        return self._until_done(self._open(context).start())
+
+    def execute_complete(
+        self, context: Context, event: dict[str, Any] | None = None, plan: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """After the trigger: look at the cluster, return the result or say what comes next."""
+        return self._until_done(self._open(context).resume(plan or {}, event))
+
+    def on_kill(self) -> None:
+        """Cancel the job, in less than 5 s, whatever the task was doing. Says what it found, never raises."""
+        if self._chain is not None:
+            self._chain.kill()
+
+    def _open(self, context: Context) -> ChainTask:
+        from airflow_gym_provider.operators._chain import ChainTask  # noqa: PLC0415
+
+        self._chain = ChainTask(self._arguments(context), context, self.log)
+        return self._chain
+
+    def _until_done(self, step: Waiting | dict[str, Any]) -> dict[str, Any]:
+        from airflow_gym_provider.operators._waiting import make_trigger, wait_here  # noqa: PLC0415
+
+        chain = self._chain
+        while chain is not None and not isinstance(step, dict):
+            if self.deferrable:
+                # No timeout: Airflow's would end the task without on_kill and leave its job running.
+                self.defer(
+                    trigger=make_trigger(chain, step),
+                    method_name="execute_complete",
+                    kwargs={"plan": chain.plan.as_dict() if chain.plan else {}},
+                    timeout=None,
+                )
+            step = chain.go_on(wait_here(chain, step))
+        return step  # type: ignore[return-value]
+
+    def _arguments(self, context: Context) -> EvalArguments:
+        from airflow_gym_provider.operators._arguments import EvalArguments  # noqa: PLC0415
+
+        limit = self.execution_timeout
+        return EvalArguments(
+            config=self.config,
+            benchmark=self.benchmark,
+            overrides=self.overrides,
+            environ=self._rendered_environ(context),
+            ssh_conn_id=self.ssh_conn_id,
+            poll_interval=float(self.poll_interval),
+            results_timeout=float(self.results_timeout),
+            lost_after=float(self.lost_timeout),
+            run_group=self.run_group,
+            execution_timeout=limit.total_seconds() if limit else None,
+            retry_delay=self.retry_delay.total_seconds(),
+            retries=int(self.retries or 0),
+        )
+
+
+class GymSubmitOperator(_GymOperator):
+    """Validates a submit config, renders and queues every benchmark, and returns the submission record.
+
+    It does not wait: use `SlurmJobSensor` on its record, or `GymEvalOperator`, for that. One benchmark that cannot be
+    queued does not keep the others: its `job_id` is null and its `error` says why, and the task is red in the end.
+
+    A retry finds what is queued already. A clear of a green task queues everything again, in a directory of its own; of
+    a red one what is missing. Parameters as of `GymEvalOperator`; `poll_interval` and `deferrable` are taken, so that
+    both may share their arguments, and mean nothing.
+
+    :param benchmark: queue only this one, or these; all of the config unless given (templated).
+    """
+
+    def __init__(self, *, benchmark: str | Sequence[str] | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.benchmark = benchmark
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Queue everything, exactly once, however often the task is tried."""
+        from airflow_gym_provider.operators._submit_all import submit_all  # noqa: PLC0415
+
+        return submit_all(self, context, self._rendered_environ(context))

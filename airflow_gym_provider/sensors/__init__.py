@@ -1,0 +1,1 @@
+"""Airflow sensors: waiting for jobs that something else has queued."""

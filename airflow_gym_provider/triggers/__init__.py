@@ -1,0 +1,1 @@
+"""Airflow triggers: waiting for Slurm jobs without a worker."""

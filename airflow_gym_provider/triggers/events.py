@@ -1,0 +1,68 @@
+"""What a trigger tells the task that it wakes. Both sides share the words; the task checks the cluster itself."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, TypedDict
+
+from airflow_gym_provider.slurm.status import JobStatus
+
+
+class EventReason(StrEnum):
+    """Why a trigger is over."""
+
+    ENDED = "ended"
+    """Every job has ended, and how is known."""
+    LOST = "lost"
+    """squeue and sacct both answer, and have not known a job for longer than the grace."""
+    DEADLINE = "deadline"
+    """The task's time is over; its job has been cancelled if the login node could be reached."""
+    REFUSED = "refused"
+    """The login node refuses us, or the connection's settings are wrong: people must act."""
+
+
+class JobEnd(TypedDict):
+    """One job in an event. `elapsed` is in seconds."""
+
+    job_id: str
+    state: str
+    ending: str | None
+    exit_code: int | None
+    signal: int | None
+    elapsed: int
+
+
+class JobEvent(TypedDict):
+    """The payload of a trigger's event. `unknown_for`: seconds for which Slurm has not known the job (LOST only)."""
+
+    reason: str
+    text: str
+    jobs: list[JobEnd]
+    unknown_for: float
+
+
+def job_end(status: JobStatus) -> JobEnd:
+    """What an event says of one job."""
+    return {
+        "job_id": status.ref.key,
+        "state": status.state,
+        "ending": status.ending.value if status.ending else None,
+        "exit_code": status.exit_code,
+        "signal": status.signal,
+        "elapsed": status.elapsed,
+    }
+
+
+def job_event(
+    reason: EventReason, text: str = "", jobs: list[JobEnd] | None = None, unknown_for: float = 0
+) -> JobEvent:
+    """An event's payload: nothing but JSON."""
+    return {"reason": reason.value, "text": text, "jobs": jobs or [], "unknown_for": unknown_for}
+
+
+def reason_of(event: dict[str, Any] | None) -> EventReason | None:
+    """The reason in a payload; None for one that is missing or from another release."""
+    try:
+        return EventReason(str((event or {}).get("reason")))
+    except ValueError:
+        return None

@@ -1,0 +1,159 @@
+"""SlurmJobTrigger: wait for Slurm jobs in the triggerer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from airflow_gym_provider.chain import ChainPlace, cancel_script, read_cancel
+from airflow_gym_provider.exceptions import SlurmAuthenticationError, SlurmSettingsError, SlurmTransportError
+from airflow_gym_provider.slurm.progress import Progress
+from airflow_gym_provider.slurm.status import JobRef
+from airflow_gym_provider.triggers.events import EventReason, job_event
+from airflow_gym_provider.triggers.follow import LOST_AFTER, Follower
+from airflow_gym_provider.triggers.watcher import watcher_for
+
+_KILL_TIMEOUT = 25.0
+_CANCEL_TRIES = 6
+_LONGEST_NAP = 3600.0
+
+
+class SlurmJobTrigger(BaseTrigger):
+    """Fires one event when every job has ended, is lost, or the deadline is over; see `events`.
+
+    Jobs are watched together with those of all other tasks (see `watcher`). The event only wakes the task, which looks
+    at the cluster itself: running this trigger twice at once does no harm. A user who clears or marks the deferred task
+    has its job cancelled (`on_kill`); a restart of the triggerer cancels nothing.
+
+    Arguments are a public format: they may be added to, never taken away, and all but the first have defaults.
+
+    :param job_ids: ids as sbatch answers: "60", or "60;c2" on another cluster of a federation.
+    :param ssh_conn_id: SSH connection of the login node; None for this machine.
+    :param hostname: the config's hostname, for a connection that names no host.
+    :param poll_interval: seconds between looks; the connection's `poll_interval` is a floor.
+    :param deadline: seconds since 1970, after which the job is cancelled and the event says so.
+    :param lost_after: seconds for which a job may be unknown to Slurm.
+    :param submitted_at: when the job was submitted, by the cluster's clock (tells apart a number that is used again).
+    :param job_dir: the benchmark's directory: what to cancel in, with `job_name` and `benchmark`.
+    :param rollouts_path: the file whose lines are the progress.
+    """
+
+    def __init__(
+        self,
+        job_ids: Sequence[str],
+        *,
+        ssh_conn_id: str | None = None,
+        hostname: str | None = None,
+        poll_interval: float = 30.0,
+        deadline: float | None = None,
+        lost_after: float = LOST_AFTER,
+        submitted_at: float | None = None,
+        job_dir: str | None = None,
+        job_name: str | None = None,
+        benchmark: str | None = None,
+        rollouts_path: str | None = None,
+        **_from_another_release: object,
+    ) -> None:
+        super().__init__()
+        self.job_ids = list(job_ids)
+        self.ssh_conn_id = ssh_conn_id
+        self.hostname = hostname
+        self.poll_interval = poll_interval
+        self.deadline = deadline
+        self.lost_after = lost_after
+        self.submitted_at = submitted_at
+        self.job_dir = job_dir
+        self.job_name = job_name
+        self.benchmark = benchmark
+        self.rollouts_path = rollouts_path
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """The arguments as they are."""
+        return (
+            "airflow_gym_provider.triggers.slurm.SlurmJobTrigger",
+            {
+                "job_ids": self.job_ids,
+                "ssh_conn_id": self.ssh_conn_id,
+                "hostname": self.hostname,
+                "poll_interval": self.poll_interval,
+                "deadline": self.deadline,
+                "lost_after": self.lost_after,
+                "submitted_at": self.submitted_at,
+                "job_dir": self.job_dir,
+                "job_name": self.job_name,
+                "benchmark": self.benchmark,
+                "rollouts_path": self.rollouts_path,
+            },
+        )
+
+    def refs(self) -> list[JobRef]:
+        """The jobs, as Slurm is asked for them."""
+        parts = [job_id.partition(";") for job_id in self.job_ids]
+        return [JobRef(number, cluster or None, self.job_dir, self.submitted_at) for number, _, cluster in parts]
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Wait; see the class."""
+        refs = self.refs()
+        progress = {ref.key: Progress(self.rollouts_path) for ref in refs} if self.rollouts_path else {}
+        follower = Follower(refs, self.lost_after)
+        watcher = watcher_for(self.ssh_conn_id, self.hostname)
+        with watcher.subscribe(refs, self.poll_interval, progress) as subscription:
+            while True:
+                rest = _LONGEST_NAP if self.deadline is None else self.deadline - time.time()
+                if rest <= 0:
+                    yield TriggerEvent(job_event(EventReason.DEADLINE, await self._cancel_at_last()))
+                    return
+                look = await subscription.next(min(rest, _LONGEST_NAP))
+                if look is None:
+                    continue
+                lines, event = follower.see(look, time.monotonic())
+                for line in lines:
+                    self.log.log(line.level, "%s", line.text)
+                if event is not None:
+                    yield TriggerEvent(event)
+                    return
+
+    async def on_kill(self) -> None:
+        """Cancel the job: the task was cleared or marked by hand. Says what it found, never raises."""
+        try:
+            async with asyncio.timeout(_KILL_TIMEOUT):
+                text = await self._cancel("the task was cleared or marked in Airflow", quick=True)
+        except (SlurmTransportError, TimeoutError) as err:
+            self.log.error("job %s could not be cancelled: %s", ", ".join(self.job_ids), err or "no answer in time")
+            return
+        self.log.info("%s", text)
+
+    async def _cancel(self, why: str, *, quick: bool = False) -> str:
+        """Cancel what runs in the benchmark's directory, by id and by name; what came of it, in words."""
+        if not (self.job_dir and self.job_name and self.benchmark):
+            return "nothing to cancel: these jobs are only watched"
+        watcher = watcher_for(self.ssh_conn_id, self.hostname)
+        place = ChainPlace(self.benchmark, self.job_dir, self.job_name)
+        script = cancel_script(
+            [place],
+            why,
+            job_ids={self.benchmark: self.job_ids},
+            clusters=[ref.cluster for ref in self.refs() if ref.cluster],
+            quick=quick,
+            slurm_bin=await watcher.slurm_bin(),
+        )
+        return read_cancel(script, await watcher.run(script, _KILL_TIMEOUT), [place])[self.benchmark].text
+
+    async def _cancel_at_last(self) -> str:
+        """Cancel for the deadline. A login node that is away is tried again for a while; the task tries once more."""
+        trouble = ""
+        for attempt in range(_CANCEL_TRIES):
+            try:
+                return await self._cancel("execution_timeout is over")
+            except (SlurmAuthenticationError, SlurmSettingsError) as err:
+                return f"the job could not be cancelled: {err}"
+            except SlurmTransportError as err:
+                trouble = f"the job could not be cancelled: {err}"
+                if attempt == 0:
+                    self.log.warning("%s; trying again", trouble)
+                await asyncio.sleep(min(2.0**attempt, 20.0))
+        return trouble
