@@ -10,7 +10,6 @@ import fcntl
 import json
 import os
 import shlex
-import signal
 import sys
 import time
 from pathlib import Path
@@ -49,10 +48,13 @@ class Standin:
         lines = log.read_text().splitlines() if log.exists() else []
         return [call for call in map(json.loads, lines) if call["tool"] == tool]
 
-    def plan(self, tool: str, *turns: dict, always: bool = False) -> None:
-        """What the next calls of `tool` do: rc, stdout, stderr, creates (sbatch), delay, kill (a signal to itself)."""
+    def plan(self, tool: str, *turns: dict, always: bool = False, late: float = 0) -> None:
+        """What the next calls of `tool` do: rc, stdout, before (on stdout), stderr, delay, creates and job (sbatch).
+
+        `always`: the first turn holds for ever. `late`: seconds before every call reaches the cluster.
+        """
         with changed(self.root) as state:
-            state["plan"][tool] = {"turns": list(turns), "always": always}
+            state["plan"][tool] = {"turns": list(turns), "always": always, "late": late}
 
     def set(self, job_id: int, **fields: object) -> None:
         with changed(self.root) as state:
@@ -155,6 +157,7 @@ TOOLS = {"sbatch": sbatch, "squeue": squeue, "sacct": sacct, "scancel": scancel}
 
 def main() -> None:
     tool, argv, root = sys.argv[1], sys.argv[2:], Path(os.environ["STANDIN"])
+    time.sleep(json.loads((root / "state.json").read_text())["plan"].get(tool, {}).get("late", 0))
     with changed(root) as state:
         plan = state["plan"].get(tool, {"turns": []})
         turn = plan["turns"][0] if plan["turns"] else {}
@@ -166,8 +169,6 @@ def main() -> None:
         with open(root / "calls.log", "a") as log:
             log.write(json.dumps(call) + "\n")
     time.sleep(turn.get("delay", 0))
-    if turn.get("kill"):
-        os.kill(os.getppid() if turn["kill"] == "parent" else os.getpid(), signal.SIGKILL)
     sys.stderr.write(turn.get("stderr", ""))
     sys.stdout.write(turn.get("before", "") + out)
     sys.stderr.flush()

@@ -47,9 +47,11 @@ gym_lock() {
   flock -w "$gym_lock_seconds" "$1" || return $(($? > 1 ? 2 : 1))
 }
 
-# gym_ask COMMAND...: a question to Slurm, bounded in time, that holds none of our locks. Errors come with the answer.
+# gym_ask COMMAND...: a question to Slurm, bounded in time. Errors come with the answer. Only in $( ): that shell gives up
+# our locks, for it outlives this one should this one be killed.
 gym_ask() {
-  timeout -k 5 "$gym_query_seconds" env TZ=UTC0 "$@" </dev/null 2>&1 3<&- 7>&- 8>&- 9>&-
+  exec 3<&- 7>&- 8>&- 9>&-
+  timeout -k 5 "$gym_query_seconds" env TZ=UTC0 "$@" </dev/null 2>&1
 }
 
 gym_squeue() { # CLUSTER NAMES

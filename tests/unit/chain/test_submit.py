@@ -193,9 +193,9 @@ def test_without_a_job_to_be_seen_the_next_try_waits(chains, slurm, turn):
     assert chains.decisions(look)["gpqa"].action is Action.WAIT
     assert only(chains.submit(look)).kind is OutcomeKind.WAIT
     assert len(slurm.calls("sbatch")) == 1
-    chains.age_intent(29)
-    assert 0 < only(chains.submit(look)).wait <= 2
-    chains.age_intent(5)
+    chains.age_intent(15)
+    assert 0 < only(chains.submit(look)).wait <= 15
+    chains.age_intent(16)
     look = chains.look()
     assert chains.decisions(look)["gpqa"].action is Action.SUBMIT
     assert only(chains.submit(look)).kind is OutcomeKind.SUBMITTED
