@@ -50,7 +50,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    plain = isinstance(read_plain(text), str) and "\n" not in text and not text[:1].isdigit()
+    plain = isinstance(read_plain(text), str) and text.isprintable()
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else '"')
 
 

@@ -79,7 +79,8 @@ def problems_of(
     try:
         load_submit_config(source, overrides or [], environ or {})
     except SubmitConfigError as error:
-        return {problem.where: problem.what for problem in error.problems}
+        places = dict.fromkeys(problem.where for problem in error.problems)
+        return {place: "; ".join(p.what for p in error.problems if p.where == place) for place in places}
     raise AssertionError("the config was accepted")
 
 

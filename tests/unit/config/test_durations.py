@@ -33,8 +33,30 @@ def test_reads_every_form_of_slurm(text: str, seconds: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", " ", "abc", "12h", "-5", "1:2:3:4", "1-2-3", "10:", ":10", "1-", "-1", "1-00:00:00:00", "1.5", "10 ", "10\n"]
-    + ["１０", "UNLIMITED", "INFINITE", "0x10", "1_0", "99999999999", "9999999999-00"],
+    [
+        "",
+        " ",
+        "abc",
+        "12h",
+        "-5",
+        "1:2:3:4",
+        "1-2-3",
+        "10:",
+        ":10",
+        "1-",
+        "-1",
+        "1-00:00:00:00",
+        "1.5",
+        "10 ",
+        "10\n",
+        "１０",
+        "UNLIMITED",
+        "INFINITE",
+        "0x10",
+        "1_0",
+        "99999999999",
+        "9999999999-00",
+    ],
 )
 def test_refuses_everything_else_and_repeats_it(text: str) -> None:
     with pytest.raises(ValueError) as refusal:
