@@ -4,7 +4,7 @@
 me=cluster
 dir=${GYM_CLUSTER_DIR:-/tmp/gym-cluster-$(id -u)}
 nodes=(n1 n2 n3 n4)
-daemons=(munged mariadbd slurmdbd slurmctld "${nodes[@]/#/slurmd-}" sshd)
+daemons=(munged mariadbd slurmdbd slurmctld "${nodes[@]/#/slurmd-}" sshd) # with separate nodes: switch in front
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin # a user's PATH often lacks the daemons' folder
 
 check_folder_name() {

@@ -6,7 +6,6 @@ standins=$here/standins
 
 load_ports() {
     [ -s "$dir/ports" ] || die "no cluster in $dir: run '$here/cluster.sh up --dir $dir' first"
-    local port_base
     port_base=$(cat "$dir/ports")
     database_port=$port_base dbd_port=$((port_base + 1)) ctld_port=$((port_base + 2)) ssh_port=$((port_base + 3))
     node_port=$((port_base + 4))
@@ -30,7 +29,10 @@ fill() {
         -e "s|@DATABASE_PORT@|$database_port|g" -e "s|@DBD_PORT@|$dbd_port|g" -e "s|@CTLD_PORT@|$ctld_port|g" \
         -e "s|@SSH_PORT@|$ssh_port|g" -e "s|@PASSWORD@|$(cat "$dir/state/password")|g" \
         -e "s|@N1_PORT@|$node_port|g" -e "s|@N2_PORT@|$((node_port + 1))|g" \
-        -e "s|@N3_PORT@|$((node_port + 2))|g" -e "s|@N4_PORT@|$((node_port + 3))|g" "$cluster_parts/$1.in"
+        -e "s|@N3_PORT@|$((node_port + 2))|g" -e "s|@N4_PORT@|$((node_port + 3))|g" \
+        -e "s|@CONTROL@|$(control_address)|g" -e "s|@N1@|$(node_daemon_address 1)|g" \
+        -e "s|@N2@|$(node_daemon_address 2)|g" -e "s|@N3@|$(node_daemon_address 3)|g" \
+        -e "s|@N4@|$(node_daemon_address 4)|g" "$cluster_parts/$1.in"
 }
 
 configure() {
@@ -44,8 +46,12 @@ configure() {
     chmod 0644 "$dir"/etc/{slurm,gres,plugstack,cgroup}.conf
     # Ordinary files: slurmd says that they are no devices, and counts them all the same.
     for gpu in 0 1 2 3 4 5 6 7; do : >"$dir/lib/gpu$gpu"; done
-    # Slurm from 23.11 on looks for cgroups even if nothing uses them, and a container has none to give.
-    slurm_is_at_least 23 11 && echo 'CgroupPlugin=disabled' >>"$dir/etc/cgroup.conf"
+    # Slurm from 23.02 on looks for cgroups even if nothing uses them, and a container has none to give.
+    if slurm_is_at_least 24 5; then
+        echo 'CgroupPlugin=disabled' >>"$dir/etc/cgroup.conf"
+    elif slurm_is_at_least 23 2; then
+        printf '%s\n' 'CgroupPlugin=cgroup/v1' 'IgnoreSystemd=yes' >>"$dir/etc/cgroup.conf"
+    fi
     prepare_names
 }
 

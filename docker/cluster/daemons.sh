@@ -2,6 +2,7 @@
 # The daemons, in the order in which they need each other.
 
 start_daemons() {
+    start_switch
     start munged munged --foreground --force --key-file="$dir/state/munge.key" --socket="$dir/run/munge/socket" \
         --log-file="$dir/log/munged.log" --pid-file="$dir/run/munge/pid" --seed-file="$dir/state/munge.seed"
     start_database
@@ -9,11 +10,11 @@ start_daemons() {
     start slurmdbd slurmdbd -D
     wait_for slurmdbd 30 accounting_answers
     register_accounts
-    start slurmctld slurmctld -D
+    start_in_node_world slurmctld slurmctld -D
     wait_for slurmctld 30 scontrol ping
     local node
     for node in "${nodes[@]}"; do
-        start_in_node_world "slurmd-$node" slurmd -D -N "$node"
+        start_node "$node" slurmd -D -N "$node"
     done
     start_sshd
     repair_nodes
@@ -70,20 +71,21 @@ start_sshd() {
     wait_for sshd 10 ssh-keyscan -T 2 -p "$ssh_port" 127.0.0.1
 }
 
-nodes_are_usable() {
-    [ "$(sinfo -h -N -p debug -t idle,mix,alloc -o %N | sort -u | wc -l)" = ${#nodes[@]} ]
+node_is_usable() {
+    [ -n "$(sinfo -h -n "$1" -p debug -t idle,mix,alloc -o %N)" ]
 }
 
 # A node that a test set down, or that was lost with its daemon, comes back.
 repair_nodes() {
-    local node state
+    local node
     for node in "${nodes[@]}"; do
-        state=$(sinfo -h -n "$node" -p debug -o %T)
-        case $state in
+        case $(sinfo -h -n "$node" -p debug -o %T) in
             down* | drain* | fail*) scontrol update nodename="$node" state=resume 2>/dev/null || true ;;
         esac
     done
-    wait_for slurmctld 30 nodes_are_usable
+    for node in "${nodes[@]}"; do
+        wait_for "slurmd-$node" 30 node_is_usable "$node"
+    done
 }
 
 sinfo_line() {

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154  # sourced by cluster.sh after common.sh, where the shared names are set
 # Jobs reach each other by node name (http://n2:8000), so n1..n4 must resolve to this machine where jobs run. Each has
 # an address of its own, 127.0.10.1 to .4, so that servers on two "nodes" can use the same port if they bind their
-# node's address.
+# node's address. (Separate nodes have others: see machines.sh.)
 #
 # As root, the node daemons and the sshd get their own view of /etc/hosts (a private mount), and the machine's file
 # stays as it is. Where that is not allowed (an unprivileged container, a user with sudo), four lines are added to it.
@@ -9,7 +9,7 @@
 names_resolve() {
     local node
     for node in "${nodes[@]}"; do
-        getent ahostsv4 "$node" | grep -q '^127\.' || return 1
+        getent ahostsv4 "$node" | grep -qF "$(node_address "${node#n}") " || return 1
     done
 }
 
@@ -21,7 +21,7 @@ hosts_lines() {
     local number=0 node
     for node in "${nodes[@]}"; do
         number=$((number + 1))
-        printf '127.0.10.%s %s # node of the Slurm on this machine (docker/cluster.sh)\n' "$number" "$node"
+        printf '%s %s # node of the Slurm on this machine (docker/cluster.sh)\n' "$(node_address $number)" "$node"
     done
 }
 
