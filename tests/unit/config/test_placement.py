@@ -63,7 +63,7 @@ def test_a_pinned_service_stays_on_its_pool_and_is_sized_by_it() -> None:
     assert where.services["policy"].shape is Shape.SINGLE and where.spans_nodes
 
 
-def test_the_driver_follows_the_policy_and_unpinned_helpers_follow_the_driver() -> None:
+def test_the_driver_follows_the_policy_and_unpinned_routers_follow_the_driver() -> None:
     services = {"policy": vllm(node_pool="b"), "ray": ray(), "other": pair(prefill={"node_pool": "a"})}
     services["other"]["decode"] = {"node_pool": "b", "port": 8102}
     services["other"] |= {"port": 8100}
