@@ -54,3 +54,8 @@ def check_policy_host(value: Any) -> str:
     if not _HOST_CHARACTERS.match(_DEFERRED.sub("", text)):
         raise refuse(f"{text!r} is not a host; write a name, an address or ${{oc.env:HEAD_NODE_IP}}, without http://")
     return text
+
+
+def deferred_variables(policy_host: str) -> tuple[str, ...]:
+    """Return the variables of the job's environment that a policy host refers to."""
+    return tuple(_DEFERRED.findall(policy_host))

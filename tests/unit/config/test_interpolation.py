@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
+from airflow_gym_provider.config.names import deferred_variables
+
 from .builders import BASE, config, loaded, problems_of, vllm
 
 Write = Callable[..., Path]
@@ -136,3 +138,9 @@ def test_the_policy_host_may_refer_to_the_config_and_be_referred_to() -> None:
 @pytest.mark.parametrize("host", ["http://x", "a b", "$HEAD", r"\${HEAD}", "", "x/y", "a;b"])
 def test_what_is_no_host_is_refused(host: str) -> None:
     assert list(problems_of(config(driver={"policy_host": host}))) == ["driver.policy_host"]
+
+
+def test_variables_that_a_policy_host_waits_for() -> None:
+    assert deferred_variables("${oc.env:HEAD_NODE_IP}") == ("HEAD_NODE_IP",)
+    assert deferred_variables("${oc.env:A,localhost}.${ oc.env : B }") == ("A", "B")
+    assert deferred_variables("localhost") == ()
