@@ -40,7 +40,7 @@ def driver_step(
     return Step(
         title=f"The driver: {benchmark}.",
         name="driver",
-        log_stem="driver",
+        stem="driver",
         container=driver.container,
         mounts=[f"{job_dir}:{job_dir}", *driver.mounts],
         workdir=job_dir,

@@ -29,6 +29,11 @@ def policy_exports(config: SubmitConfig) -> list[str]:
     ]
 
 
+def deferred_variables(policy_host: str) -> set[str]:
+    """Names of the job's variables that a policy host refers to as ``${oc.env:NAME}``."""
+    return {found[1] for found in _DEFERRED.finditer(policy_host)}
+
+
 def _shell_word(text: str) -> str:
     words, end = [], 0
     for found in _DEFERRED.finditer(text):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from airflow_gym_provider.config import Problem, SubmitConfig, SubmitConfigError, check_render_time
+from airflow_gym_provider.config import HealthCheckConfig, Problem, SubmitConfig, SubmitConfigError, check_render_time
 from airflow_gym_provider.jobscript.directives import directive_lines
 from airflow_gym_provider.jobscript.driver import driver_step
 from airflow_gym_provider.jobscript.health import HealthCheck, render_health_checks
+from airflow_gym_provider.jobscript.nodes import render_node_setup
 from airflow_gym_provider.jobscript.quoting import quote
 from airflow_gym_provider.jobscript.services import service_steps
 from airflow_gym_provider.jobscript.steps import Step
@@ -25,7 +26,8 @@ def render_job_script(config: SubmitConfig, benchmark: str, job_dir: str) -> str
     check_render_time(config)
     _check_job_dir(job_dir)
     steps = {name: service_steps(config, name) for name in config.deployed_services}
-    sections = [step.render() for started in steps.values() for step in started]
+    sections = [setup] if (setup := render_node_setup(config)) else []
+    sections += [step.render() for started in steps.values() for step in started]
     checks = _health_checks(config, steps)
     if steps:
         sections.append(render_health_checks(checks))
@@ -47,9 +49,17 @@ def _health_checks(config: SubmitConfig, steps: dict[str, list[Step]]) -> list[H
     for name, service in config.deployed_services.items():
         if service.health_check is None:
             continue
-        url = quote(f"http://localhost:{service.health_check.port}{service.health_check.path}")
-        checks.append(HealthCheck(name, steps[name][0].log, url, service.health_check.timeout_seconds))
+        for node in config.placement.services[name].api_nodes:
+            url = _url(node, service.health_check)
+            checks.append(HealthCheck(name, steps[name][0].log, url, service.health_check.timeout_seconds))
     return checks
+
+
+def _url(node: int, check: HealthCheckConfig) -> str:
+    """The endpoint as a bash word. The batch shell runs on the first node, so that one is localhost."""
+    if node == 0:
+        return quote(f"http://localhost:{check.port}{check.path}")
+    return f'"http://${{nodes[{node}]}}:{check.port}"{quote(check.path)}'
 
 
 def _check_job_dir(job_dir: str) -> None:

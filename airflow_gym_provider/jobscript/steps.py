@@ -16,7 +16,7 @@ class Step:
 
     `nodes` are 0-based indexes into the allocation, one process on each; None is the only node of a one-node job.
     `body` is complete bash text. It finds its place among the nodes (0, 1, …) in ``$1``, and from ``$2`` on
-    `arguments`, which are bash words of the batch shell.
+    `arguments`, which are bash words of the batch shell. `stem` begins the log's name, if not the step's own name does.
     """
 
     title: str
@@ -27,30 +27,32 @@ class Step:
     workdir: str | None = None
     nodes: Sequence[int] | None = None
     arguments: Sequence[str] = ()
-    log_stem: str | None = None
+    stem: str | None = None
 
     @property
     def log(self) -> str:
         """The step's log as a bash word, relative to the benchmark's directory."""
-        return f'logs/{self.log_stem or file_stem(self.name)}-"$SLURM_JOB_ID".log'
+        return f'logs/{self.stem or file_stem(self.name)}-"$SLURM_JOB_ID".log'
 
     def render(self) -> str:
         """The step started in the background, its PID remembered for the health checks."""
         return self._render(background=True)
 
     def render_foreground(self) -> str:
-        """The step run to its end; its exit status is left in ``${driver_status}``."""
+        """The step run to its end; a status other than 0 is left in ``$driver_status``."""
         return self._render(background=False)
 
     def _render(self, *, background: bool) -> str:
+        several = self.nodes is not None and len(self.nodes) > 1
+        place = '"$place"' if several else "0"
         return render_template(
             "step.sh.j2",
             step=self,
             background=background,
+            several=several,
             options=self._options(),
-            log=self.log,
-            end=heredoc_delimiter(self.log_stem or file_stem(self.name), self.body),
-            several=self.nodes is not None and len(self.nodes) > 1,
+            arguments=[place, *self.arguments] if several or self.arguments else [],
+            end=heredoc_delimiter(self.stem or file_stem(self.name), self.body),
         )
 
     def _options(self) -> list[str]:

@@ -15,10 +15,11 @@ from airflow_gym_provider.jobscript.quoting import quote
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(  # noqa: S701 - the output is bash, not HTML; values pass through `q`
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        comment_start_string="{%#",  # jinja2's own {# is bash's length of a variable
+        comment_end_string="#%}",
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        keep_trailing_newline=False,
         auto_reload=False,
     )
     environment.filters["q"] = lambda value: quote(str(value))
@@ -32,4 +33,4 @@ def render_template(name: str, **values: object) -> str:
     Filters: ``q`` quotes a value as one shell word, ``one_line`` makes it fit for a comment. A variable that the
     template names and `values` lacks is an error, never an empty string.
     """
-    return _environment().get_template(name).render(**values)
+    return _environment().get_template(name).render(**values).rstrip("\n")

@@ -1,0 +1,49 @@
+"""``type: vllm_pd``: the router in front of the prefill and the decode tier."""
+
+from __future__ import annotations
+
+from airflow_gym_provider.config import SubmitConfig, VllmPDServiceConfig
+from airflow_gym_provider.jobscript.environment import export_lines
+from airflow_gym_provider.jobscript.nodes import host_word
+from airflow_gym_provider.jobscript.services.vllm import text_flag
+from airflow_gym_provider.jobscript.steps import Step
+from airflow_gym_provider.jobscript.templating import render_template
+
+
+def router_step(config: SubmitConfig, name: str, service: VllmPDServiceConfig) -> Step:
+    """``vllm-router`` on all interfaces, told every endpoint of both tiers: one per tier, or one per node."""
+    flags, hosts = ["--host 0.0.0.0", f"--port {service.port}"], []
+    for tier, settings in (("prefill", service.prefill), ("decode", service.decode)):
+        for node in config.placement.services[f"{name}-{tier}"].api_nodes:
+            hosts.append(host_word(node))
+            # $1 is the router's own place, the hosts follow it.
+            flags.append(f'--{tier} "http://${{{len(hosts) + 1}}}:{settings.port}"')
+    flags += [
+        text_flag("--prefill-policy", service.prefill_policy),
+        text_flag("--decode-policy", service.decode_policy),
+        f"--intra-node-data-parallel-size {service.intra_node_data_parallel_size}",
+        f"--request-timeout-secs {service.request_timeout_secs}",
+        text_flag("--log-level", service.log_level),
+        f"--worker-startup-timeout-secs {_patience(config, name)}",
+    ]
+    body = render_template(
+        "step_body.sh.j2",
+        exports=export_lines(service.env, f"services.{name}.env"),
+        pre_command=service.pre_command.rstrip("\n"),
+        command=" \\\n  ".join(["exec vllm-router --vllm-pd-disaggregation", *flags]),
+    )
+    return Step(
+        title=f"Service {name}: the router in front of the two tiers.",
+        name=name,
+        container=service.container,
+        mounts=service.mounts,
+        nodes=config.placement.services[name].nodes,
+        arguments=hosts,
+        body=body,
+    )
+
+
+def _patience(config: SubmitConfig, name: str) -> int:
+    """Seconds the router waits for its tiers: as long as the health checks do, so that these decide."""
+    deployed = [config.deployed_services[part] for part in (f"{name}-prefill", f"{name}-decode", name)]
+    return sum(service.health_check.timeout_seconds for service in deployed if service.health_check)

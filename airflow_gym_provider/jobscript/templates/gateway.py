@@ -1,0 +1,247 @@
+"""One endpoint in front of several vLLM instances: a Ray Serve deployment whose replicas each run a `vllm serve`.
+
+This program travels inside the job script and runs in the vLLM image, on the head node of a Ray cluster that is up
+already. It knows nothing of the package it came from. A replica starts its server on a free local port and passes every
+request on to it, streamed answers included, without a limit of requests or time of its own. `/health` answers 200 only
+while all replicas are running; on SIGTERM replicas and servers end with it.
+
+usage: gateway.py --port P --instances N [--per-node K] -- COMMAND...   (COMMAND is `vllm serve ...` without --port)
+"""
+# mypy: disable-error-code="import-not-found,import-untyped,untyped-decorator,misc,no-any-return,attr-defined"
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import AsyncIterator
+from types import FrameType
+from typing import Any
+
+import aiohttp
+import ray
+from ray import serve
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+
+APPLICATION = "gateway"
+DEPLOYMENT = "vllm"
+# Headers about one connection, not about the message; each side of the gateway has its own.
+OWN_HEADERS = frozenset(
+    {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding"}
+    | {"upgrade"}
+)
+STATUS_SECONDS = 2.0
+
+
+class Server:
+    """One `vllm serve` on this node, as a child that does not outlive this process."""
+
+    def __init__(self, command: list[str]) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port: int = probe.getsockname()[1]
+        environment = dict(os.environ, RAY_ADDRESS=ray.get_runtime_context().gcs_address)
+        # Ray hides all GPUs from an actor that asked for none; the server's own workers are given theirs by Ray.
+        if environment.get("CUDA_VISIBLE_DEVICES") == "":
+            del environment["CUDA_VISIBLE_DEVICES"]
+        self.process = subprocess.Popen(
+            [*command, "--host", "127.0.0.1", "--port", str(self.port)],
+            env=environment,
+            start_new_session=True,
+            preexec_fn=end_with_parent,  # noqa: PLW1509 - one system call, no lock is taken
+        )
+
+    @property
+    def url(self) -> str:
+        """Where the server listens."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def wait_until_healthy(self) -> None:
+        """Return when the server answers; there is no limit but the job's own health check."""
+        while True:
+            self.check()
+            try:
+                with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"{self.url}/health", timeout=5):
+                    return
+            except OSError:
+                time.sleep(1)
+
+    def check(self) -> None:
+        """Raise when the server has ended."""
+        if self.process.poll() is not None:
+            raise RuntimeError(f"vllm serve ended with status {self.process.returncode}")
+
+    def stop(self) -> None:
+        """End the server and everything it started; at most ten seconds of grace."""
+        for number, patience in ((signal.SIGTERM, 10), (signal.SIGKILL, 5)):
+            if self.process.poll() is not None:
+                return
+            os.killpg(self.process.pid, number)
+            try:
+                self.process.wait(patience)
+            except subprocess.TimeoutExpired:
+                continue
+
+
+def end_with_parent() -> None:
+    """Ask the kernel for SIGTERM when the replica is gone, however it went."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+
+
+@serve.deployment(
+    name=DEPLOYMENT,
+    # No limit of ours: vLLM does its own queueing.
+    max_ongoing_requests=1_000_000,
+    health_check_period_s=5,
+    health_check_timeout_s=60,
+    graceful_shutdown_timeout_s=15,
+    graceful_shutdown_wait_loop_s=1,
+)
+class Replica:
+    """One instance; running, for Ray Serve, from the moment its server is healthy."""
+
+    def __init__(self, command: list[str], instances: int) -> None:
+        self.instances = instances
+        self.session: aiohttp.ClientSession | None = None
+        self.status = (0.0, False)
+        self.server = Server(command)
+        # The thread that starts a child must live on, or the kernel takes the parent for gone: this one does.
+        try:
+            self.server.wait_until_healthy()
+        except BaseException:
+            self.server.stop()
+            raise
+
+    async def __call__(self, request: Request) -> Response:
+        """Every request that reaches the gateway's port."""
+        if request.url.path == "/health":
+            return await self.health()
+        return await self.forward(request)
+
+    async def health(self) -> Response:
+        """Healthy only when every replica runs and this one's server answers."""
+        asked, complete = self.status
+        if time.monotonic() - asked > STATUS_SECONDS:
+            complete = await asyncio.to_thread(all_running, self.instances)
+            self.status = (time.monotonic(), complete)
+        if not complete:
+            return PlainTextResponse("not all instances are running", status_code=503)
+        try:
+            async with self.client().get(f"{self.server.url}/health") as answer:
+                return PlainTextResponse(await answer.text(), status_code=answer.status)
+        except aiohttp.ClientError as error:
+            return PlainTextResponse(f"an instance does not answer: {error}", status_code=503)
+
+    async def forward(self, request: Request) -> Response:
+        """Pass the request on as it came, and the answer back while it is still being written."""
+        path = request.scope.get("raw_path") or request.url.path.encode()
+        url = self.server.url + path.decode("latin-1").partition("?")[0]
+        if request.url.query:
+            url += f"?{request.url.query}"
+        headers = [(name, value) for name, value in request.headers.items() if name not in OWN_HEADERS | {"host"}]
+        try:
+            answer = await self.client().request(
+                request.method,
+                aiohttp.client.URL(url, encoded=True),
+                headers=headers,
+                data=await request.body() or None,
+                allow_redirects=False,
+                skip_auto_headers=("Accept-Encoding", "Content-Type", "User-Agent"),
+            )
+        except aiohttp.ClientError as error:
+            return PlainTextResponse(f"the instance does not answer: {error}", status_code=502)
+        kept = {name: value for name, value in answer.headers.items() if name.lower() not in OWN_HEADERS}
+        return StreamingResponse(stream(answer), status_code=answer.status, headers=kept)
+
+    def client(self) -> aiohttp.ClientSession:
+        """The HTTP client, made on first use since it belongs to the event loop; it has no limits."""
+        if self.session is None:
+            self.session = aiohttp.ClientSession(
+                timeout=aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None),
+                connector=aiohttp.TCPConnector(limit=0),
+                auto_decompress=False,
+            )
+        return self.session
+
+    def check_health(self) -> None:
+        """Asked by Ray Serve; a replica whose server has ended is replaced."""
+        self.server.check()
+
+    def __del__(self) -> None:
+        server = getattr(self, "server", None)
+        if server is not None:
+            server.stop()
+
+
+async def stream(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """The answer's bytes as they come. When the client goes away, so does the connection, and vLLM stops computing."""
+    try:
+        async for chunk in answer.content.iter_any():
+            yield chunk
+    finally:
+        answer.close()
+
+
+def all_running(instances: int) -> bool:
+    """Whether Ray Serve counts as many running replicas as there should be."""
+    application = serve.status().applications.get(APPLICATION)
+    deployment = application.deployments.get(DEPLOYMENT) if application else None
+    if deployment is None:
+        return False
+    return sum(count for state, count in deployment.replica_states.items() if state == "RUNNING") >= instances
+
+
+def arguments() -> argparse.Namespace:
+    """The command line, as the job script wrote it."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--instances", type=int, required=True)
+    parser.add_argument("--per-node", type=int, default=None)
+    parser.add_argument("command", nargs="+")
+    return parser.parse_args()
+
+
+def end(_number: int, _frame: FrameType | None) -> None:
+    """SIGTERM ends the program through its `finally`, also while instances are still loading."""
+    sys.exit(0)
+
+
+def main() -> None:
+    """Deploy, then wait until told to end."""
+    given = arguments()
+    ray.init(address=os.environ["RAY_ADDRESS"])
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
+    options: dict[str, Any] = {"num_replicas": given.instances, "ray_actor_options": {"num_cpus": 0}}
+    if given.per_node is not None:
+        options["max_replicas_per_node"] = given.per_node
+    try:
+        serve.start(
+            proxy_location="HeadOnly",
+            http_options={
+                "host": "0.0.0.0",  # noqa: S104 - the driver, or an agent elsewhere, comes from another node
+                "port": given.port,
+                "request_timeout_s": None,
+                "keep_alive_timeout_s": 3600,
+            },
+        )
+        serve.run(Replica.options(**options).bind(given.command, given.instances), name=APPLICATION, route_prefix="/")
+        print(f"all {given.instances} instances are running", flush=True)
+        threading.Event().wait()
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        serve.shutdown()
+        ray.shutdown()
+
+
+if __name__ == "__main__":
+    main()
