@@ -6,6 +6,9 @@
 #   docker/cluster.sh status [--dir DIR]   what runs; exit 0 only if all of it does
 #   docker/cluster.sh env    [--dir DIR]   shell lines that point a client at it: eval "$(docker/cluster.sh env)"
 #
+# up --separate-nodes makes the four nodes machines of their own (network, processes), not just names for this one; it
+# takes root. See cluster/machines.sh.
+#
 # DIR (or GYM_CLUSTER_DIR; default /tmp/gym-cluster-<uid>) holds everything: configuration, keys, database, logs, ports.
 # Everything runs as the user who calls this. Slurm's own /etc files are neither read nor written. The GPUs do not
 # exist, and containers are accepted but not started: see cluster/pyxis_standin.c.
@@ -18,6 +21,8 @@ source "$here/processes.sh"
 source "$here/cluster/common.sh"
 # shellcheck source=SCRIPTDIR/cluster/packages.sh
 source "$here/cluster/packages.sh"
+# shellcheck source=SCRIPTDIR/cluster/machines.sh
+source "$here/cluster/machines.sh"
 # shellcheck source=SCRIPTDIR/cluster/names.sh
 source "$here/cluster/names.sh"
 # shellcheck source=SCRIPTDIR/cluster/configure.sh
@@ -26,7 +31,7 @@ source "$here/cluster/configure.sh"
 source "$here/cluster/daemons.sh"
 
 usage() {
-    sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+    sed -n '2,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
 }
 
 up() {
@@ -35,6 +40,7 @@ up() {
     make_folder
     exec 9>"$dir/lock"
     flock 9
+    [ "$wants_separate_nodes" = 0 ] || choose_separate_nodes
     configure
     build_pyxis_standin
     start_daemons
@@ -63,16 +69,18 @@ status() {
 }
 
 main() {
-    local command=${1:-}
+    local command=${1:-} wants_separate_nodes=0
     [ $# -gt 0 ] && shift
     while [ $# -gt 0 ]; do
         case $1 in
             --dir) dir=${2:?--dir wants a folder}; shift 2 ;;
             --dir=*) dir=${1#--dir=}; shift ;;
+            --separate-nodes) wants_separate_nodes=1; shift ;;
             *) die "unknown argument: $1 (see $0 --help)" ;;
         esac
     done
     check_folder_name
+    ! separate_nodes || daemons=(switch "${daemons[@]}")
     clean_environment
     case $command in
         up | down | status) "$command" ;;
