@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 from pydantic_core import PydanticCustomError
 
-from airflow_gym_provider.config.durations import parse_duration
+from airflow_gym_provider.config.durations import DURATION_FORMS, parse_duration
 from airflow_gym_provider.config.scalars import Scalar, plain_value
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\x85]")
@@ -95,7 +95,9 @@ def as_flag(value: Any) -> bool:
 
 
 def as_duration(value: Any) -> str:
-    """Return a Slurm duration longer than zero, as text."""
+    """Return a Slurm duration longer than zero, as text. A bare number is refused, as its unit is anyone's guess."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        raise refuse(f"{value} is a bare number; put it in quotes to mean minutes, or write {DURATION_FORMS}")
     text = as_text(value)
     try:
         seconds = parse_duration(text)

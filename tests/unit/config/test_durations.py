@@ -82,6 +82,14 @@ def test_limits_are_refused_by_their_field(text: str) -> None:
     assert set(problems_of(both)) == {"compute.cluster.walltime", "driver.benchmarks.gpqa.resumable.max_walltime"}
 
 
+def test_a_bare_number_has_no_unit_but_a_clock_keeps_its_text() -> None:
+    both = config(compute={"walltime": 90}, benchmarks={"gpqa": {"resumable": {"max_walltime": 90}}})
+    problems = problems_of(both)
+    assert set(problems) == {"compute.cluster.walltime", "driver.benchmarks.gpqa.resumable.max_walltime"}
+    assert all("quotes" in what and "90" in what for what in problems.values())
+    assert loaded(config(compute={"walltime": "90"})).cluster.walltime_seconds == 5400
+
+
 def test_limits_are_seconds_beside_their_text() -> None:
     both = loaded(config(compute={"walltime": "0-12"}, benchmarks={"gpqa": {"resumable": {"max_walltime": "2-00"}}}))
     assert (both.cluster.walltime, both.cluster.walltime_seconds) == ("0-12", 43200)
