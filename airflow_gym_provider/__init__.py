@@ -2,4 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 __version__ = "0.1.0"
+
+_INTEGRATION = "Gym evaluations on Slurm"
+
+
+def get_provider_info() -> dict[str, Any]:
+    """What Airflow discovers of this package, after `provider_info.schema.json`. Imports nothing of ours.
+
+    Connections are those of the ssh provider, so there is no connection type here.
+    """
+    return {
+        "package-name": "airflow-gym-provider",
+        "name": "Gym on Slurm",
+        "description": "LLM evaluations on Slurm, from a gym submit config to metrics.",
+        "integrations": [{"integration-name": _INTEGRATION, "tags": ["service"]}],
+        "hooks": [_modules("airflow_gym_provider.hooks.slurm")],
+        "operators": [_modules("airflow_gym_provider.operators.gym")],
+        "sensors": [_modules("airflow_gym_provider.sensors.slurm")],
+        "triggers": [_modules("airflow_gym_provider.triggers.slurm")],
+    }
+
+
+def _modules(*names: str) -> dict[str, Any]:
+    return {"integration-name": _INTEGRATION, "python-modules": list(names)}

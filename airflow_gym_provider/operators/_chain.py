@@ -219,7 +219,8 @@ class ChainTask:
         outcome = report.outcomes[plan.benchmark]
         self._check_killed()
         job_id = _submit.settle(config, outcome)
-        self.log.info("%s", outcome.text)
+        if outcome.text:
+            self.log.info("%s", outcome.text)
         if job_id is None:
             self.sleep(outcome.wait or 1)
             return None

@@ -6,17 +6,15 @@ import random
 import time
 from typing import TYPE_CHECKING, Any
 
-from airflow_gym_provider.exceptions import SlurmAuthenticationError, SlurmSettingsError, SlurmTransportError
 from airflow_gym_provider.slurm.progress import Progress
 from airflow_gym_provider.triggers.events import EventReason, job_event
 from airflow_gym_provider.triggers.follow import Follower
-from airflow_gym_provider.triggers.observe import Observation, look_request, read_answer
+from airflow_gym_provider.triggers.observe import look_here
 from airflow_gym_provider.triggers.slurm import SlurmJobTrigger
 
 if TYPE_CHECKING:
     from airflow_gym_provider.operators._chain import ChainTask, Waiting
 
-_LOOK_TIMEOUT = 300.0
 _LONGEST_INTERVAL = 600.0
 
 
@@ -59,8 +57,7 @@ def wait_here(chain: ChainTask, waiting: Waiting) -> dict[str, Any]:
         chain.sleep(max(0.0, min(max(pause, interval), rest)))
         if rest <= interval and chain.deadline is not None and time.time() >= chain.deadline:
             return dict(job_event(EventReason.DEADLINE))
-        script = look_request(refs, progress, hook.slurm_bin)
-        look = _look(chain, script, refs, progress)
+        look = look_here(hook, refs, progress)
         progress.update(look.progress)
         failures = min(failures + 1, 20) if look.slow_down else 0
         lines, event = follower.see(look, time.monotonic())
@@ -68,12 +65,3 @@ def wait_here(chain: ChainTask, waiting: Waiting) -> dict[str, Any]:
             chain.log.log(line.level, "%s", line.text)
         if event is not None:
             return dict(event)
-
-
-def _look(chain: ChainTask, script: Any, refs: Any, progress: Any) -> Observation:
-    try:
-        return read_answer(script, chain.here()[1].hook.run(script, _LOOK_TIMEOUT), refs, progress)
-    except (SlurmAuthenticationError, SlurmSettingsError) as err:
-        return Observation.failed(err, fatal=True)
-    except SlurmTransportError as err:
-        return Observation.failed(err)

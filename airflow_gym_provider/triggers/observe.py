@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from airflow_gym_provider.exceptions import SlurmTransportError
+from airflow_gym_provider.exceptions import SlurmAuthenticationError, SlurmSettingsError, SlurmTransportError
+from airflow_gym_provider.hooks.slurm import SlurmHook
 from airflow_gym_provider.slurm.progress import Progress
 from airflow_gym_provider.slurm.remote import Answer, RemoteScript
 from airflow_gym_provider.slurm.status import JobRef, JobStatus, parse_status, status_script
@@ -34,6 +35,9 @@ class Observation:
         return cls(problems=(str(error),), slow_down=True, fatal=error if fatal else None)
 
 
+LOOK_TIMEOUT = 300.0
+
+
 def look_request(refs: Sequence[JobRef], progress: Mapping[str, Progress], slurm_bin: str | None) -> RemoteScript:
     """The script of one look at `refs`."""
     return RemoteScript.build(status_script(refs, progress), slurm_bin=slurm_bin, needs=("squeue",))
@@ -53,3 +57,28 @@ def read_answer(
         problems=tuple(str(problem) for problem in report.problems),
         slow_down=bool(passing),
     )
+
+
+def look_here(hook: SlurmHook, refs: Sequence[JobRef], progress: Mapping[str, Progress]) -> Observation:
+    """One look from a worker. Never raises what the transport raises: an outage is an observation too."""
+    script = look_request(refs, progress, hook.slurm_bin)
+    try:
+        return read_answer(script, hook.run(script, LOOK_TIMEOUT), refs, progress)
+    except (SlurmAuthenticationError, SlurmSettingsError) as err:
+        return Observation.failed(err, fatal=True)
+    except SlurmTransportError as err:
+        return Observation.failed(err)
+
+
+async def look_there(hook: SlurmHook, refs: Sequence[JobRef], progress: Mapping[str, Progress]) -> Observation:
+    """As `look_here`, for an event loop. Whatever else goes wrong is an outage as well: nobody must hang on it."""
+    try:
+        await hook.aload()
+        script = look_request(refs, progress, hook.slurm_bin)
+        return read_answer(script, await hook.arun(script, LOOK_TIMEOUT), refs, progress)
+    except (SlurmAuthenticationError, SlurmSettingsError) as err:
+        return Observation.failed(err, fatal=True)
+    except SlurmTransportError as err:
+        return Observation.failed(err)
+    except Exception as err:  # a bug, or a secrets backend that is away: tasks that wait must hear of it
+        return Observation.failed(SlurmTransportError(f"the status call failed: {type(err).__name__}: {err}"))

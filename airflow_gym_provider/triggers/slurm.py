@@ -110,7 +110,7 @@ class SlurmJobTrigger(BaseTrigger):
                 look = await subscription.next(min(rest, _LONGEST_NAP))
                 if look is None:
                     continue
-                lines, event = follower.see(look, time.monotonic())
+                lines, event = follower.see(look, asyncio.get_running_loop().time())
                 for line in lines:
                     self.log.log(line.level, "%s", line.text)
                 if event is not None:

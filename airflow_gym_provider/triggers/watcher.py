@@ -10,24 +10,21 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import random
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from airflow_gym_provider.exceptions import SlurmAuthenticationError, SlurmSettingsError, SlurmTransportError
 from airflow_gym_provider.hooks.slurm import SlurmHook
 from airflow_gym_provider.slurm.progress import Progress
 from airflow_gym_provider.slurm.remote import Answer, RemoteScript
 from airflow_gym_provider.slurm.status import JobRef
-from airflow_gym_provider.triggers.observe import Observation, look_request, read_answer
+from airflow_gym_provider.triggers.observe import Observation, look_there
 
 LONGEST_INTERVAL = 600.0
 _LINGER = 60.0
 _FIRST_LOOK = 1.0
 _JITTER = 0.2
-_LOOK_TIMEOUT = 300.0
 
 
 class Subscription:
@@ -104,10 +101,10 @@ class Watcher:
 
     async def _pause(self) -> bool:
         """Wait until the next look is due; False when nobody has been waiting for a while."""
-        begin = time.monotonic()
+        begin = self._now()
         while True:
             self._changed.clear()
-            now = time.monotonic()
+            now = self._now()
             due = begin + _LINGER
             if self._subscriptions:
                 # the first look comes soon, but lets a crowd of tasks that start together gather
@@ -116,6 +113,10 @@ class Watcher:
                 return bool(self._subscriptions)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), due - now)
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
 
     def _interval(self) -> float:
         return max(self._hook.poll_floor, min(subscription.interval for subscription in self._subscriptions))
@@ -128,7 +129,7 @@ class Watcher:
     async def _look(self) -> None:
         taking_part = list(self._subscriptions)
         look = await self._ask(taking_part)
-        self._looked_at = time.monotonic()
+        self._looked_at = self._now()
         self._failures = min(self._failures + 1, 20) if look.slow_down else 0
         self._spread = 1 - random.uniform(0, _JITTER)  # noqa: S311
         for subscription in taking_part:
@@ -140,15 +141,7 @@ class Watcher:
     async def _ask(self, taking_part: Sequence[Subscription]) -> Observation:
         refs = list({ref.key: ref for subscription in taking_part for ref in subscription.refs}.values())
         progress = {key: item for subscription in taking_part for key, item in subscription.progress.items()}
-        try:
-            script = look_request(refs, progress, await self.slurm_bin())
-            return read_answer(script, await self._hook.arun(script, _LOOK_TIMEOUT), refs, progress)
-        except (SlurmAuthenticationError, SlurmSettingsError) as err:
-            return Observation.failed(err, fatal=True)
-        except SlurmTransportError as err:
-            return Observation.failed(err)
-        except Exception as err:  # a bug or a broken secrets backend must not leave tasks waiting for ever, unheard
-            return Observation.failed(SlurmTransportError(f"the status call failed: {type(err).__name__}: {err}"))
+        return await look_there(self._hook, refs, progress)
 
 
 _WATCHERS: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Any, Watcher]] = WeakKeyDictionary()

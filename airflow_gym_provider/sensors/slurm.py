@@ -1,0 +1,154 @@
+"""SlurmJobSensor: wait for jobs that something else has queued."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseSensorOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+if TYPE_CHECKING:
+    from airflow.sdk.definitions.context import Context
+
+    from airflow_gym_provider.hooks.slurm import SlurmHook
+    from airflow_gym_provider.triggers.follow import Follower
+    from airflow_gym_provider.triggers.observe import Observation
+    from airflow_gym_provider.triggers.slurm import SlurmJobTrigger
+
+COMPLETED = "COMPLETED"
+
+
+class SlurmJobSensor(BaseSensorOperator):
+    """Succeeds when every job has COMPLETED; fails with a clear text when one ended otherwise or was never queued.
+
+    It only watches: nothing is cancelled when it is cleared, marked or times out, and results are not looked at. Slurm
+    or the login node being away is waited for.
+
+    :param jobs: an id as sbatch answers ("60", "60;c2"), several of them, or a submission record (such as what
+        `GymSubmitOperator` returns, or its JSON text): then all its benchmarks (templated).
+    :param ssh_conn_id: SSH connection of the login node; None when Slurm's commands are on the worker (templated).
+    :param hostname: the login node, for a connection that names none.
+    :param poll_interval: seconds between two looks; the connection's extra `poll_interval` is the shortest.
+    :param deferrable: wait in the triggerer (default), where all tasks share each look; else in the worker.
+    :param lost_timeout: seconds for which squeue and sacct must both answer and not know a job until it is lost.
+    """
+
+    template_fields: Sequence[str] = ("jobs", "ssh_conn_id")
+    ui_color = "#dbe9f4"
+
+    def __init__(
+        self,
+        *,
+        jobs: str | int | Sequence[str | int] | Mapping[str, Any],
+        ssh_conn_id: str | None = None,
+        hostname: str | None = None,
+        poll_interval: float = 30.0,
+        deferrable: bool = True,
+        lost_timeout: float = 90.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(poke_interval=poll_interval, **kwargs)
+        self.jobs = jobs
+        self.ssh_conn_id = ssh_conn_id
+        self.hostname = hostname
+        self.poll_interval = poll_interval
+        self.deferrable = deferrable
+        self.lost_timeout = lost_timeout
+        self._hook: SlurmHook | None = None
+        self._follower: Follower | None = None
+        self._looked_at = float("-inf")
+
+    def execute(self, context: Context) -> Any:
+        """Look once, then wait in the triggerer, or here."""
+        self.jobs = list(job_ids(self.jobs))
+        if not self.deferrable:
+            return super().execute(context)
+        if not self.poke(context):
+            self.defer(trigger=self._trigger(), method_name="execute_complete", timeout=timedelta(seconds=self.timeout))
+        return None
+
+    def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> None:
+        """After the trigger's event."""
+        self._judge(event or {})
+
+    def poke(self, context: Context) -> bool:
+        """One look; False to go on waiting."""
+        if self._hook is not None and time.monotonic() - self._looked_at < self._hook.poll_floor:
+            return False
+        self._looked_at = time.monotonic()
+        look = self._look()
+        if self._follower is None:
+            from airflow_gym_provider.triggers.follow import Follower  # noqa: PLC0415
+
+            self._follower = Follower(self._trigger().refs(), self.lost_timeout)
+        lines, event = self._follower.see(look, time.monotonic())
+        for line in lines:
+            self.log.log(line.level, "%s", line.text)
+        if event is None:
+            return False
+        self._judge(dict(event))
+        return True
+
+    def _look(self) -> Observation:
+        from airflow_gym_provider.hooks.slurm import SlurmHook  # noqa: PLC0415
+        from airflow_gym_provider.triggers.observe import look_here  # noqa: PLC0415
+
+        if self._hook is None:
+            self._hook = SlurmHook(self.ssh_conn_id, self.hostname)
+            self._hook.load()
+        return look_here(self._hook, self._trigger().refs(), {})
+
+    def _trigger(self) -> SlurmJobTrigger:
+        from airflow_gym_provider.triggers.slurm import SlurmJobTrigger  # noqa: PLC0415
+
+        return SlurmJobTrigger(
+            job_ids=list(job_ids(self.jobs)),
+            ssh_conn_id=self.ssh_conn_id,
+            hostname=self.hostname if self.ssh_conn_id else None,
+            poll_interval=self.poll_interval,
+            lost_after=self.lost_timeout,
+        )
+
+    def _judge(self, event: Mapping[str, Any]) -> None:
+        """Raise unless every job of an event has COMPLETED."""
+        jobs: list[Mapping[str, Any]] = event.get("jobs", [])
+        bad = [f"job {job['job_id']} ended {_how(job)}" for job in jobs if job.get("ending") != COMPLETED]
+        if event.get("reason") != "ended":
+            bad.append(str(event.get("text") or event.get("reason")))
+        if bad:
+            raise AirflowFailException("; ".join(bad))
+        self.log.info("COMPLETED: %s", ", ".join(str(job["job_id"]) for job in jobs))
+
+
+def _how(job: Mapping[str, Any]) -> str:
+    code = f" {job['exit_code']}:{job.get('signal') or 0}" if job.get("exit_code") is not None else ""
+    return f"{job.get('state') or job.get('ending')}{code} after {job.get('elapsed', 0)} s"
+
+
+def job_ids(jobs: str | int | Sequence[str | int] | Mapping[str, Any]) -> Iterable[str]:
+    """The ids in what the sensor is given. Raises AirflowFailException for none, and for benchmarks never queued."""
+    if isinstance(jobs, str) and jobs.lstrip().startswith(("{", "[")):
+        jobs = json.loads(jobs)
+    if isinstance(jobs, Mapping):
+        return _recorded(jobs)
+    ids = [str(jobs)] if isinstance(jobs, str | int) else [str(job) for job in jobs]
+    bad = [job for job in ids if not job.partition(";")[0].isdecimal()]
+    if bad or not ids:
+        raise AirflowFailException(
+            f"`jobs` must be job ids or a submission record: {', '.join(bad) or 'nothing given'}"
+        )
+    return ids
+
+
+def _recorded(record: Mapping[str, Any]) -> list[str]:
+    entries = record.get("benchmarks") or []
+    unqueued = [f"{entry.get('benchmark')}: {entry.get('error')}" for entry in entries if not entry.get("job_id")]
+    if unqueued:
+        raise AirflowFailException("never queued: " + "; ".join(unqueued))
+    if not entries:
+        raise AirflowFailException("`jobs` is a mapping without benchmarks: no submission record")
+    return [str(entry["job_id"]) for entry in entries]

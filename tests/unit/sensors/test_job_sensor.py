@@ -1,0 +1,99 @@
+"""The sensor: what it is given, what it waits for, what it says."""
+
+import json
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+
+from airflow_gym_provider.exceptions import SlurmUnreachableError
+from airflow_gym_provider.sensors.slurm import SlurmJobSensor, job_ids
+from airflow_gym_provider.slurm.states import Ending
+from airflow_gym_provider.slurm.status import JobRef, JobStatus
+from airflow_gym_provider.triggers.observe import Observation
+
+RECORD = {
+    "schema_version": 1,
+    "benchmarks": [
+        {"benchmark": "a", "job_dir": "/r/a", "job_id": "7", "error": None},
+        {"benchmark": "b", "job_dir": "/r/b", "job_id": "8", "error": None},
+    ],
+}
+
+
+def status(job_id, ending=None):
+    state = ending.value if ending else "RUNNING"
+    return JobStatus(JobRef(job_id), state=state, live=ending is None, known=True, ending=ending, exit_code=1, signal=0)
+
+
+@pytest.fixture
+def sensor(monkeypatch):
+    """A sensor of jobs 7 and 8 whose looks are `sensor.answers`, one after the other."""
+    made = SlurmJobSensor(task_id="wait", jobs=["7", "8"])
+    made.answers = []
+    monkeypatch.setattr(SlurmJobSensor, "_look", lambda self: self.answers.pop(0))
+    return made
+
+
+@pytest.mark.parametrize("given", [7, "7", [7], ["7"]])
+def test_ids(given):
+    assert list(job_ids(given)) == ["7"]
+
+
+@pytest.mark.parametrize("given", [RECORD, json.dumps(RECORD)])
+def test_a_record(given):
+    assert list(job_ids(given)) == ["7", "8"]
+
+
+@pytest.mark.parametrize("given", ["", [], "soon", {}, {"benchmarks": []}])
+def test_what_names_no_job(given):
+    with pytest.raises(AirflowFailException, match="`jobs`"):
+        job_ids(given)
+
+
+def test_a_benchmark_that_was_never_queued():
+    record = {"benchmarks": [*RECORD["benchmarks"], {"benchmark": "c", "job_id": None, "error": "no such partition"}]}
+    with pytest.raises(AirflowFailException, match="c: no such partition"):
+        job_ids(record)
+
+
+def test_it_defers_only_when_there_is_something_to_wait_for(sensor):
+    sensor.answers = [Observation({"7": status("7"), "8": status("8")}, answered=True)]
+    with pytest.raises(TaskDeferred) as deferred:
+        sensor.execute({})
+    arguments = deferred.value.trigger.serialize()[1]
+    assert arguments["job_ids"] == ["7", "8"]
+    assert arguments["job_dir"] is None
+    sensor._follower = None
+    done = {key: status(key, Ending.COMPLETED) for key in ("7", "8")}
+    sensor.answers = [Observation(done, answered=True)]
+    assert sensor.execute({}) is None
+
+
+def test_an_outage_is_waited_for(sensor):
+    sensor.answers = [Observation.failed(SlurmUnreachableError("away"))]
+    assert sensor.poke({}) is False
+
+
+def test_one_that_ended_otherwise_fails_it(sensor):
+    ended = {"7": status("7", Ending.COMPLETED), "8": status("8", Ending.FAILED)}
+    sensor.answers = [Observation(ended, answered=True)]
+    with pytest.raises(AirflowFailException, match=r"job 8 ended FAILED 1:0"):
+        sensor.poke({})
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        ({"reason": "lost", "text": "unknown to squeue and sacct: 8", "jobs": []}, "unknown to squeue and sacct: 8"),
+        ({"reason": "refused", "text": "login refused", "jobs": []}, "login refused"),
+        ({}, "None"),
+    ],
+)
+def test_events_that_are_no_success(sensor, event, words):
+    with pytest.raises(AirflowFailException, match=words):
+        sensor.execute_complete({}, event)
+
+
+def test_completed_is_a_success(sensor):
+    jobs = [{"job_id": "7", "state": "COMPLETED", "ending": "COMPLETED", "exit_code": 0, "signal": 0, "elapsed": 5}]
+    sensor.execute_complete({}, {"reason": "ended", "jobs": jobs})

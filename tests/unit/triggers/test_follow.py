@@ -1,0 +1,117 @@
+"""What a task's log says while it waits, and when the waiting is over."""
+
+import logging
+
+import pytest
+
+from airflow_gym_provider.exceptions import SlurmAuthenticationError, SlurmUnreachableError
+from airflow_gym_provider.slurm.progress import Progress
+from airflow_gym_provider.slurm.states import Ending
+from airflow_gym_provider.slurm.status import JobRef, JobStatus
+from airflow_gym_provider.triggers.follow import Follower, clock
+from airflow_gym_provider.triggers.observe import Observation
+
+REF = JobRef("60")
+
+
+def look(progress=None, **fields):
+    status = JobStatus(REF, **({"known": True} | fields))
+    return Observation({"60": status}, {"60": progress} if progress else {}, answered=True)
+
+
+def say(follower, observation, now=0.0):
+    lines, event = follower.see(observation, now)
+    return [line.text for line in lines], event
+
+
+def test_changes_are_said_once():
+    follower = Follower([REF])
+    pending = look(state="PENDING", reason="Priority", start_estimate="2026-01-01T10:00:00Z")
+    assert say(follower, pending)[0] == ["job 60: PENDING (Priority), expected to start at 2026-01-01T10:00:00Z"]
+    assert say(follower, pending)[0] == []
+    assert say(follower, look(state="PENDING", reason="PartitionNodeLimit"))[0] == [
+        "job 60: PENDING (PartitionNodeLimit)"
+    ]
+    assert say(follower, look(state="RUNNING", nodes="n[1-2]"))[0] == ["job 60: RUNNING on n[1-2]"]
+
+
+def test_a_held_job_is_a_warning_with_the_cure():
+    lines, _ = Follower([REF]).see(look(state="PENDING", reason="JobHeldUser"), 0)
+    assert lines[0].level == logging.WARNING
+    assert "held" in lines[0].text.lower()
+    assert "scontrol release" in lines[0].text
+
+
+def test_an_end_is_the_event():
+    lines, event = say(Follower([REF]), look(state="TIMEOUT", live=False, ending=Ending.TIMEOUT, elapsed=62))
+    assert lines == ["job 60: TIMEOUT after 00:01:02"]
+    assert event["reason"] == "ended"
+    assert event["jobs"] == [
+        {"job_id": "60", "state": "TIMEOUT", "ending": "TIMEOUT", "exit_code": None, "signal": None, "elapsed": 62}
+    ]
+
+
+@pytest.mark.parametrize("state", ["REQUEUED", "COMPLETING", "FOO", ""])
+def test_what_is_no_end_is_none(state):
+    assert say(Follower([REF]), look(state=state))[1] is None
+
+
+def test_all_jobs_must_have_ended():
+    other = JobRef("61", "c2")
+    follower = Follower([REF, other])
+    done = JobStatus(REF, state="COMPLETED", live=False, known=True, ending=Ending.COMPLETED)
+    running = JobStatus(other, state="RUNNING", known=True)
+    assert say(follower, Observation({"60": done, "61;c2": running}, answered=True))[1] is None
+    failed = JobStatus(other, state="FAILED", live=False, known=True, ending=Ending.FAILED, exit_code=1, signal=0)
+    event = say(follower, Observation({"60": done, "61;c2": failed}, answered=True))[1]
+    assert [job["job_id"] for job in event["jobs"]] == ["60", "61;c2"]
+
+
+def test_lost_only_after_the_grace_and_only_when_both_answer():
+    follower = Follower([REF], lost_after=90)
+    missing = look(known=False, live=False, missing=True)
+    lines, event = say(follower, missing, 0)
+    assert "unknown" in lines[0]
+    assert event is None
+    assert say(follower, Observation.failed(SlurmUnreachableError("away")), 80)[1] is None
+    assert say(follower, look(known=False, live=True), 85)[1] is None  # squeue did not answer: counted from anew
+    assert say(follower, missing, 100)[1] is None
+    assert say(follower, missing, 189)[1] is None
+    event = say(follower, missing, 190)[1]
+    assert (event["reason"], event["unknown_for"]) == ("lost", 90)
+
+
+def test_an_outage_is_said_when_it_begins_and_when_it_is_over():
+    follower = Follower([REF])
+    said = []
+    for minute in range(60):
+        text = "sacct: Connection refused" if minute % 2 else "sacct: Problem talking to the database"
+        said += say(follower, Observation(problems=(text,), slow_down=True), minute * 60.0)[0]
+    assert len(said) == 1
+    assert "still waiting" in said[0]
+    assert say(follower, look(state="RUNNING"), 3600)[0][0] == "Slurm answers again after 01:00:00"
+
+
+def test_a_refusal_is_over_at_once():
+    event = say(Follower([REF]), Observation.failed(SlurmAuthenticationError("login refused"), fatal=True))[1]
+    assert (event["reason"], event["text"]) == ("refused", "login refused")
+
+
+def test_progress_is_said_in_tenths_or_every_ten_minutes():
+    follower = Follower([REF])
+    said = say(follower, look(state="RUNNING", nodes="n1"))[0]
+    for done in range(1, 1001):
+        running = look(Progress("/r", done=done, expected=1000), state="RUNNING", nodes="n1", elapsed=done * 3)
+        said += say(follower, running, done * 3.0)[0]
+    assert "job 60: RUNNING 00:15:00 on n1 · 300 of 1000 rollouts" in said
+    assert len(said) <= 14
+
+
+def test_no_progress_is_said_before_rollouts_are_expected():
+    follower = Follower([REF])
+    say(follower, look(state="RUNNING"))
+    assert say(follower, look(Progress("/r"), state="RUNNING"), 5000)[0] == []
+
+
+def test_days():
+    assert clock(93784) == "1-02:03:04"

@@ -1,0 +1,166 @@
+"""The trigger: its arguments as a format, its deadline, its kill."""
+
+import asyncio
+import json
+import logging
+
+import pytest
+
+from airflow_gym_provider.exceptions import SlurmUnreachableError
+from airflow_gym_provider.slurm.remote import Answer
+from airflow_gym_provider.slurm.states import Ending
+from airflow_gym_provider.slurm.status import JobStatus
+from airflow_gym_provider.triggers import slurm as module
+from airflow_gym_provider.triggers.observe import Observation
+from airflow_gym_provider.triggers.slurm import SlurmJobTrigger
+from airflow_gym_provider.triggers.watcher import Subscription
+
+SAID = []
+
+
+class Listener(logging.Handler):
+    """Airflow's own loggers print past pytest's capture."""
+
+    def emit(self, record):
+        SAID.append(record.getMessage())
+
+
+@pytest.fixture(autouse=True)
+def said(monkeypatch):
+    """What triggers have said."""
+    SAID.clear()
+    log = logging.Logger("trigger")
+    log.addHandler(Listener())
+    monkeypatch.setattr(SlurmJobTrigger, "log", log)
+    return SAID
+
+
+PLACE = {"job_dir": "/out/run/gpqa", "job_name": "gym-gpqa-1", "benchmark": "gpqa"}
+
+
+class Watcher:
+    """Gives the looks of `script`, a function of the time; notes what is run."""
+
+    def __init__(self, script=lambda now: None):
+        self.script = script
+        self.ran = []
+        self.trouble = []
+
+    def subscribe(self, refs, interval, progress=None):
+        watcher = self
+
+        class Taking(Subscription):
+            def __enter__(self):
+                self.task = asyncio.get_running_loop().create_task(self.feed())
+                return self
+
+            def __exit__(self, *exc):
+                self.task.cancel()
+
+            async def feed(self):
+                while True:
+                    await asyncio.sleep(interval)
+                    look = watcher.script(asyncio.get_running_loop().time())
+                    if look is not None:
+                        self.give(look)
+
+        return Taking(refs, interval, progress or {})
+
+    async def run(self, script, timeout):
+        self.ran.append((asyncio.get_running_loop().time(), script.text))
+        if self.trouble:
+            raise self.trouble.pop(0)
+        return Answer(0, f"\n@@{script.nonce} begin\n\n@@{script.nonce} scancel 0 0 60\n\n@@{script.nonce} end 0\n", "")
+
+    async def slurm_bin(self):
+        return None
+
+
+@pytest.fixture
+def watcher(monkeypatch):
+    made = Watcher()
+    monkeypatch.setattr(module, "watcher_for", lambda *_: made)
+    return made
+
+
+async def fire(trigger):
+    return [event.payload async for event in trigger.run()]
+
+
+def test_arguments_survive_and_are_plain():
+    trigger = SlurmJobTrigger(["60;c2"], ssh_conn_id="login", deadline=5.0, **PLACE)
+    path, arguments = trigger.serialize()
+    assert path == f"{SlurmJobTrigger.__module__}.{SlurmJobTrigger.__qualname__}"
+    assert json.loads(json.dumps(arguments)) == arguments
+    assert SlurmJobTrigger(**arguments).serialize() == (path, arguments)
+
+
+def test_arguments_of_other_releases_are_taken():
+    assert SlurmJobTrigger(job_ids=["60"]).serialize()[1]["deadline"] is None
+    assert SlurmJobTrigger(job_ids=["60"], something_new=1).job_ids == ["60"]
+
+
+def test_ids_name_their_cluster():
+    refs = SlurmJobTrigger(["60", "61;c2"], job_dir="/d").refs()
+    assert [(ref.job_id, ref.cluster, ref.job_dir) for ref in refs] == [("60", None, "/d"), ("61", "c2", "/d")]
+
+
+def test_one_event_at_the_end_and_each_change_in_the_log(run, watcher, said):
+    def script(now):
+        ended = now > 1300
+        status = JobStatus(
+            SlurmJobTrigger(["60"]).refs()[0],
+            state="COMPLETED" if ended else "RUNNING",
+            live=not ended,
+            known=True,
+            ending=Ending.COMPLETED if ended else None,
+        )
+        return Observation({"60": status}, answered=True)
+
+    watcher.script = script
+    events = run(fire(SlurmJobTrigger(["60"])))
+    assert [event["reason"] for event in events] == ["ended"]
+    assert said == ["job 60: RUNNING", "job 60: COMPLETED after 00:00:00"]
+    assert watcher.ran == []
+
+
+def test_the_deadline_cancels_once_then_says_so(run, watcher):
+    events = run(fire(SlurmJobTrigger(["60"], deadline=1060.0, **PLACE)))
+    assert [event["reason"] for event in events] == ["deadline"]
+    assert "cancelled job 60" in events[0]["text"]
+    assert [at for at, _ in watcher.ran] == [1060.0]
+
+
+def test_a_deadline_that_was_over_before_a_restart(run, watcher):
+    assert run(fire(SlurmJobTrigger(["60"], deadline=10.0, **PLACE)))[0]["reason"] == "deadline"
+
+
+def test_a_deadline_while_the_login_node_is_away(run, watcher):
+    watcher.trouble = [SlurmUnreachableError("away")] * 2
+    events = run(fire(SlurmJobTrigger(["60"], deadline=1060.0, **PLACE)))
+    assert len(watcher.ran) == 3
+    assert "cancelled job 60" in events[0]["text"]
+    watcher.trouble = [SlurmUnreachableError("away")] * 50
+    assert "could not be cancelled: away" in run(fire(SlurmJobTrigger(["60"], deadline=1060.0, **PLACE)))[0]["text"]
+
+
+def test_a_kill_cancels(run, watcher, said):
+    run(SlurmJobTrigger(["60"], **PLACE).on_kill())
+    assert len(watcher.ran) == 1
+    assert "cancelled job 60" in said[0]
+
+
+def test_a_kill_never_raises(run, watcher, said):
+    watcher.trouble = [SlurmUnreachableError("away")]
+    run(SlurmJobTrigger(["60"], **PLACE).on_kill())
+    assert "could not be cancelled: away" in said[0]
+
+
+def test_a_sensors_jobs_are_nobodys_to_cancel(run, watcher):
+    run(SlurmJobTrigger(["60"]).on_kill())
+    assert watcher.ran == []
+
+
+def test_cleanup_cancels_nothing(run, watcher):
+    run(SlurmJobTrigger(["60"], **PLACE).cleanup())
+    assert watcher.ran == []
