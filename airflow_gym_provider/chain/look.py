@@ -124,7 +124,7 @@ class _Files:
     def text(self, name: str) -> str:
         """Its text without the last line breaks, "" when there was none."""
         found = [frame.text for frame in self.frames.named(name) if frame.arg(0) == self.index]
-        return found[0].rstrip("\n") if found else ""
+        return found[0].replace("\r", "").rstrip("\n") if found else ""
 
     def number(self, name: str) -> int:
         """Its number, 0 when there was none."""
@@ -178,9 +178,9 @@ def _marks(text: str) -> tuple[CancelMark, ...]:
 def _wait(files: _Files, count: int, found: bool, clusters: Sequence[ClusterRows], timing: Timing) -> int | None:
     """Seconds until a submission that was cut off may be judged; None when none was, or what came of it is clear."""
     intent = next((frame for frame in files.frames.named("intent") if frame.arg(0) == files.index), None)
-    if intent is None or found or count > int(intent.arg(2, "0")):
+    if intent is None or found or count > int(intent.arg(2)):
         return None
-    rest = timing.quiet - max(0, int(intent.arg(1)))
+    rest = timing.quiet - int(intent.arg(1))
     if rest > 0:
         return rest
     return _LOOK_AGAIN if any(rows.silent_about_names for rows in clusters) else None

@@ -5,9 +5,12 @@ from __future__ import annotations
 import posixpath
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from airflow_gym_provider.chain.identity import ChainKey, check_path, job_name
-from airflow_gym_provider.jobscript.run import ResultsSpec
+
+if TYPE_CHECKING:
+    from airflow_gym_provider.jobscript.run import ResultsSpec
 
 _BENCHMARK = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -42,7 +45,7 @@ class ChainPlace:
 
 @dataclass(frozen=True)
 class Seen:
-    """The chain and the cancel marks as a decision saw them, byte for byte but for the last line break.
+    """The chain and the cancel marks as a decision saw them, but for carriage returns and the last line breaks.
 
     Given to a submission, which refuses when either is different by then. The default is what a new chain looks like.
     """

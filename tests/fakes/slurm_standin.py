@@ -104,7 +104,9 @@ def sbatch(state: dict, argv: list[str], turn: dict) -> str:
         fields = {"name": found["job-name"], "dir": found["chdir"], "time": found.get("time"), "size": size}
         job = make_job(state, fields | {"env": {**os.environ}} | turn.get("job", {}))
         answer = f"{job['id']}\n"
-        turn = {key: text.replace("{id}", str(job["id"])) if isinstance(text, str) else text for key, text in turn.items()}
+        turn = {
+            key: text.replace("{id}", str(job["id"])) if isinstance(text, str) else text for key, text in turn.items()
+        }
     return turn.get("stdout", answer if turn.get("rc", 0) == 0 else "")
 
 
@@ -115,7 +117,19 @@ def squeue(state: dict, argv: list[str], turn: dict) -> str:
     for job in state["jobs"]:
         if named(job, found) and job["squeue"]:
             word = job["squeue"] if isinstance(job["squeue"], str) else job["state"].split()[0]
-            cells = [job["id"], word, f"0:{job['elapsed']:02}", "UNLIMITED", "N/A", stamp(job), "", "None", job["dir"], job["name"], job["id"]]
+            cells = [
+                job["id"],
+                word,
+                f"0:{job['elapsed']:02}",
+                "UNLIMITED",
+                "N/A",
+                stamp(job),
+                "",
+                "None",
+                job["dir"],
+                job["name"],
+                job["id"],
+            ]
             rows.append(sep.join(map(str, cells)))
     return "\n".join(rows) + "\n"
 
@@ -139,7 +153,10 @@ def scancel(state: dict, argv: list[str], turn: dict) -> str:
             if job["state"] in LIVE:
                 job["state"] = "CANCELLED by 1000"
             elif words:
-                print(f"scancel: error: Kill job error on job id {job['id']}: Job/step already completing or completed", file=sys.stderr)
+                print(
+                    f"scancel: error: Kill job error on job id {job['id']}: Job/step already completing or completed",
+                    file=sys.stderr,
+                )
     return ""
 
 

@@ -123,6 +123,22 @@ gym_in_flight() {
   return 1
 }
 
+# gym_intent_age: seconds since the submission that was cut off may last have been at work, in gym_age; how many jobs the
+# chain had before it in gym_count. An intent cut short is as old as its file; one with no count was never followed by a job.
+gym_intent_age() {
+  local at now seen
+  now=$(gym_now)
+  read -r at gym_count _ <"$gym_dir/.gym_intent"
+  if ! [[ $at =~ ^[0-9]{1,12}$ ]] || [ "$at" -gt "$now" ]; then
+    at=$(stat -c %Y "$gym_dir/.gym_intent")
+  fi
+  [[ $gym_count =~ ^[0-9]{1,6}$ ]] || gym_count=999999
+  ! gym_in_flight || touch "$gym_dir/.gym_sbatch.lock" 2>/dev/null
+  seen=$(stat -c %Y "$gym_dir/.gym_sbatch.lock" 2>/dev/null)
+  [ "${seen:-0}" -le "$at" ] || at=$seen
+  gym_age=$((now > at ? now - at : 0))
+}
+
 # gym_mark IDS WHY: say for later looks that we ask for the end of these jobs.
 gym_mark() {
   printf '%s %s %s\n' "$(gym_now)" "$1" "$2" >>"$gym_dir/.gym_cancelled"

@@ -22,7 +22,7 @@ gym_look_run() {
 
 # gym_look: the files of the benchmark whose gym_ settings are set now; its names and ids are kept for the questions.
 gym_look() {
-  local id cluster at count _
+  local id cluster gym_age gym_count
   gym_names+=${gym_names:+,}$gym_name
   gym_plains+=,$gym_plain
   [ -n "$gym_since" ] && [ -d "$gym_dir" ] || return 0
@@ -37,11 +37,8 @@ gym_look() {
     gym_ids[${cluster:--}]+=${gym_ids[${cluster:--}]:+,}$id
   done < <(gym_read "$gym_dir/.gym_job_chain" 2>/dev/null)
   if [ -e "$gym_dir/.gym_intent" ]; then
-    read -r at count _ <"$gym_dir/.gym_intent"
-    if ! [[ $at =~ ^[0-9]+$ && $count =~ ^[0-9]+$ ]] || gym_in_flight; then
-      at=$(gym_now) count=${count:-0}
-    fi
-    frame intent "$gym_index" $(($(gym_now) - at)) "${count//[!0-9]/}"
+    gym_intent_age
+    frame intent "$gym_index" "$gym_age" "$gym_count"
   fi
 }
 

@@ -64,6 +64,7 @@ gym_same() {
     gym_message=$gym_chain$gym_marks gym_tell failed
     return 1
   fi
+  gym_chain=${gym_chain//$'\r'/} gym_marks=${gym_marks//$'\r'/}
   [ "$gym_chain" != "$gym_seen_chain" ] || [ "$gym_marks" != "$gym_seen_marks" ] || return 0
   gym_message="the chain has changed since it was looked at: ${gym_chain//$'\n'/ }" gym_tell changed
   return 1
@@ -99,24 +100,16 @@ gym_write_found() {
 
 # gym_settle_intent: a submission was cut off before. Go on only when it certainly made no job.
 gym_settle_intent() {
-  local at count age now
+  local gym_age gym_count
   [ -e "$gym_dir/.gym_intent" ] || return 0
-  now=$(gym_now)
-  read -r at count _ <"$gym_dir/.gym_intent"
-  if ! [[ $at =~ ^[0-9]+$ && $count =~ ^[0-9]+$ ]] || gym_in_flight; then
-    # Cut short, or that sbatch still runs: count from now.
-    gym_intent "$now"
-    gym_wait "$gym_quiet_seconds"
-    return 1
-  fi
-  if [ "$(printf '%s' "$gym_chain" | grep -c .)" -gt "$count" ]; then
+  gym_intent_age
+  if [ "$(printf '%s' "$gym_chain" | grep -c .)" -gt "$gym_count" ]; then
     rm -f "$gym_dir/.gym_intent"
     return 0
   fi
-  gym_in_accounting "$at" || return 1
-  age=$((now - at))
-  if [ "$age" -lt "$gym_quiet_seconds" ]; then
-    gym_wait $((gym_quiet_seconds - (age > 0 ? age : 0)))
+  gym_in_accounting $(($(gym_now) - gym_age - 86400)) || return 1
+  if [ "$gym_age" -lt "$gym_quiet_seconds" ]; then
+    gym_wait $((gym_quiet_seconds - gym_age))
     return 1
   fi
   rm -f "$gym_dir/.gym_intent"
@@ -130,7 +123,7 @@ gym_wait() { # SECONDS
 gym_in_accounting() {
   local cluster rows id
   for cluster in "${gym_clusters[@]}"; do
-    if ! rows=$(gym_sacct "$cluster" "--name=$gym_name" "--starttime=$(gym_utc $(($1 - 86400)))") ||
+    if ! rows=$(gym_sacct "$cluster" "--name=$gym_name" "--starttime=$(gym_utc "$1")") ||
       [[ $rows == *error:* ]]; then
       [[ $rows != *"storage is disabled"* ]] || continue
       gym_message="a submission was cut off, and sacct cannot say what came of it: $rows" gym_tell wait "$gym_quiet_seconds"
@@ -180,7 +173,8 @@ gym_sbatch_once() {
   fi
 }
 
-# The one call. Its environment is the login's, plus what gym_forward exports; nothing of ours but descriptor 8.
+# The one call. Its environment is the login's, plus what gym_forward exports; nothing of ours but descriptor 8. The touch
+# tells when it ended, should nobody be left to read its answer.
 gym_sbatch() {
   exec 3<&- 7>&- 9>&-
   cd "$gym_dir" || exit 126
@@ -189,6 +183,9 @@ gym_sbatch() {
   gym_forward
   as_login "$timeout" -k 5 "$gym_sbatch_seconds" "$sbatch" --parsable "--job-name=$gym_name" "--chdir=$gym_dir" \
     ${gym_time:+"--time=$gym_time"} job.sh </dev/null
+  set -- $?
+  "${timeout%timeout}touch" .gym_sbatch.lock 2>/dev/null
+  return "$1"
 }
 
 # gym_job_id TEXT: the last line that is an answer of sbatch; how many there were in gym_ids.
@@ -239,6 +236,7 @@ gym_submitted() { # ID CLUSTER
     gym_message="job $1 is queued, but could not be recorded: $gym_message"
   fi
   marks=$(gym_read "$gym_dir/.gym_cancelled" 2>/dev/null)
+  marks=${marks//$'\r'/}
   if [ "$marks" != "$gym_marks" ]; then
     why=${marks##*$'\n'}
     why=${why#* }

@@ -76,7 +76,7 @@ def test_a_path_that_slurm_cannot_carry_is_refused_with_its_place(path):
 
 
 def test_any_other_path_is_left_alone():
-    odd = "/scratch/my runs/$HOME/\"q\"/it's"
+    odd = '/scratch/my runs/$HOME/"q"/it\'s'
     assert check_path("x", odd) == odd
     assert run_dir(odd, KEY, STAMP).startswith(odd + "/gym-job-")
 

@@ -203,7 +203,9 @@ def test_without_a_job_to_be_seen_the_next_try_waits(chains, slurm, turn):
 
 
 def test_a_late_job_is_found_by_the_next_try(chains, slurm):
-    slurm.plan("sbatch", {"rc": 1, "stderr": "Socket timed out", "creates": True, "job": {"squeue": False, "sacct": False}})
+    slurm.plan(
+        "sbatch", {"rc": 1, "stderr": "Socket timed out", "creates": True, "job": {"squeue": False, "sacct": False}}
+    )
     assert only(chains.submit()).kind is OutcomeKind.WAIT
     slurm.set(101, squeue=True)
     assert only(chains.submit(chains.look())).kind is OutcomeKind.ADOPTED
@@ -399,7 +401,7 @@ def test_the_records_head_is_that_of_the_first_submission(chains, slurm):
     assert chains.record()["benchmarks"][0]["job_id"] == "102"
 
 
-@pytest.mark.parametrize("folder", ["my runs/$HOME/\"q\"", "a'; touch pwned; '", "ünï", "-n", "a|b", "*", "\\n"])
+@pytest.mark.parametrize("folder", ['my runs/$HOME/"q"', "a'; touch pwned; '", "ünï", "-n", "a|b", "*", "\\n"])
 def test_odd_paths_hold(tmp_path, slurm, folder):
     odd = Chains(tmp_path / folder, slurm, "gpqa")
     assert only(odd.submit(odd.look())).kind is OutcomeKind.SUBMITTED

@@ -1,0 +1,142 @@
+"""Where files cannot be written nothing half-written is used, and the text says where and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from airflow_gym_provider.chain import ChainError, OutcomeKind
+
+from .conftest import Chains
+
+FULL = "No space left on device"
+
+
+def broken(chains: Chains, tool: str, when: str, instead: str) -> None:
+    """`tool` does `instead` whenever its last argument, or where its output goes, ends in `when`."""
+    real = f"/usr/bin/{tool}" if Path(f"/usr/bin/{tool}").exists() else f"/bin/{tool}"
+    command = chains.slurm.root / "bin" / tool
+    command.write_text(
+        f'#!/bin/bash\ntarget="${{@: -1}} $(readlink /proc/$$/fd/1)"\n'
+        f'case $target in *{when}*) {instead} ;; *) exec {real} "$@" ;; esac\n'
+    )
+    command.chmod(0o755)
+
+
+def only(report):
+    (outcome,) = report.outcomes.values()
+    return outcome
+
+
+@pytest.mark.parametrize(
+    ("tool", "instead"),
+    [
+        ("base64", f'head -c 9; echo "base64: write error: {FULL}" >&2; exit 1'),
+        ("base64", "head -c 9; exit 0"),
+        ("base64", f'echo "{FULL}" >&2; exit 1'),
+        ("mv", f'echo "mv: {FULL}" >&2; exit 1'),
+    ],
+)
+def test_a_job_script_that_is_not_whole_is_never_submitted(chains, slurm, tool, instead):
+    broken(chains, tool, "job.sh", instead)
+    outcome = only(chains.submit())
+    assert outcome.kind is OutcomeKind.FAILED
+    assert FULL in outcome.text or "not what was sent" in outcome.text
+    assert not slurm.calls("sbatch")
+    assert not list(chains.directory().glob("*job.sh*"))
+    (slurm.root / "bin" / tool).unlink()
+    assert only(chains.submit(chains.look())).kind is OutcomeKind.SUBMITTED
+
+
+def test_an_intent_that_cannot_be_written_stops_before_sbatch(chains, slurm):
+    broken(chains, "mv", ".gym_intent", f'echo "{FULL}" >&2; exit 1')
+    outcome = only(chains.submit())
+    assert (outcome.kind, FULL in outcome.text) == (OutcomeKind.FAILED, True)
+    assert not slurm.calls("sbatch")
+
+
+@pytest.mark.parametrize("name", [".gym_job_chain", ".gym_jobs", ".gym_record.json", ".gym_infra_retries"])
+def test_a_job_that_could_not_be_recorded_is_told_and_found_again(chains, slurm, name):
+    broken(chains, "mv", name, f'echo "{FULL}" >&2; exit 1')
+    outcome = only(chains.submit())
+    assert (outcome.kind, outcome.job_id) == (OutcomeKind.SUBMITTED, "101")
+    assert "could not be recorded" in outcome.text
+    assert FULL in outcome.text
+    look = chains.look()
+    assert look.chains["gpqa"].found == ("101",)
+    assert only(chains.submit(look)).kind is OutcomeKind.FAILED
+    (slurm.root / "bin" / "mv").unlink()
+    assert only(chains.submit(look)).kind is OutcomeKind.ADOPTED
+    assert chains.file(".gym_job_chain") == "101\n"
+    assert len(slurm.jobs) == 1
+
+
+def test_a_record_that_could_not_be_written_is_a_note_not_a_failure(chains, slurm):
+    broken(chains, "mv", "gym-job.json", f'echo "{FULL}" >&2; exit 1')
+    report = chains.submit()
+    assert only(report).kind is OutcomeKind.SUBMITTED
+    assert FULL in report.notes[0]
+    (slurm.root / "bin" / "mv").unlink()
+    chains.look()
+    assert chains.record()["benchmarks"][0]["job_id"] == "101"
+
+
+@pytest.mark.parametrize("name", ["resolved-config.yaml", ".gym_record_template", ".gym_owner"])
+def test_a_run_directory_that_cannot_be_written_is_an_error(chains, slurm, name):
+    broken(chains, "mv", name, f'echo "{FULL}" >&2; exit 1')
+    with pytest.raises(ChainError, match=FULL):
+        chains.submit()
+    assert not slurm.calls("sbatch")
+
+
+def test_a_path_through_a_file_is_an_error(tmp_path, slurm):
+    (tmp_path / "out").write_text("a file")
+    chains = Chains(tmp_path / "out", slurm, "gpqa")
+    with pytest.raises(ChainError, match=r"out.*(Not a directory|File exists)"):
+        chains.submit()
+    assert not chains.look().exists
+
+
+def test_one_benchmarks_bad_directory_keeps_no_other_from_its_turn(tmp_path, slurm):
+    chains = Chains(tmp_path / "out", slurm, "a", "b")
+    chains.submit()
+    for number in (101, 102):
+        slurm.set(number, state="TIMEOUT")
+    look = chains.look()
+    (chains.directory("a") / ".gym_chain.lock").unlink()
+    (chains.directory("a") / ".gym_chain.lock").mkdir()
+    outcomes = chains.submit(look).outcomes
+    assert outcomes["a"].kind is OutcomeKind.FAILED
+    assert ".gym_chain.lock" in outcomes["a"].text
+    assert outcomes["b"].job_id == "103"
+
+
+def test_leftovers_of_a_killed_try_are_swept(chains):
+    chains.submit()
+    for folder in (chains.directory(), chains.directory().parent):
+        (folder / ".gym_tmp.dead.job.sh").write_text("half")
+    chains.submit(chains.look())
+    assert not list(Path(chains.run_dir).rglob(".gym_tmp.*"))
+
+
+def test_where_flock_does_not_work_a_lock_of_the_machine_does(chains, slurm):
+    flock = chains.slurm.root / "bin" / "flock"
+    flock.write_text(
+        '#!/bin/bash\nfor fd; do :; done\ncase $(readlink "/proc/$$/fd/$fd") in\n'
+        '/tmp/.gym-lock-*) exec /usr/bin/flock "$@" ;;\n*) echo "flock: Function not implemented" >&2; exit 71 ;;\nesac\n'
+    )
+    flock.chmod(0o755)
+    assert only(chains.submit(chains.look())).kind is OutcomeKind.SUBMITTED
+    flock.write_text("#!/bin/sh\nexit 71\n")
+    outcome = only_failed(chains)
+    assert "flock" in outcome
+
+
+def only_failed(chains: Chains) -> str:
+    try:
+        outcome = only(chains.submit(chains.look()))
+    except ChainError as error:
+        return str(error)
+    assert outcome.kind is OutcomeKind.FAILED
+    return outcome.text
