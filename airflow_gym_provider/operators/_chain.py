@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow_gym_provider.chain import Action, ChainLook, Decision, Submission, decide
+from airflow_gym_provider.chain.endings import PROGRESS
 from airflow_gym_provider.config import SubmitConfig
 from airflow_gym_provider.exceptions import ChainRetry, ChainStopped
 from airflow_gym_provider.hooks.slurm import SlurmHook
@@ -35,6 +36,7 @@ _LONGEST_FREE_DELAY = 30.0
 _RESULT_LOOKS = 5.0
 _LOOKS = 100
 _QUIET_ENDINGS = (Ending.TIMEOUT, Ending.PREEMPTED, Ending.NODE_FAIL)
+_FREE_ENDINGS = (*_QUIET_ENDINGS, Ending.CANCELLED, Ending.LOST, None)
 
 
 @dataclass(frozen=True)
@@ -301,7 +303,10 @@ class ChainTask:
         self._warn_of_steps(seen)
         self._show_logs(seen)
         delay = self.arguments.retry_delay
-        raise ChainRetry(seen.decision.reason, delay if seen.decision.counted else min(delay, _LONGEST_FREE_DELAY))
+        newest = seen.look.jobs[-1] if seen.look.jobs else None
+        if newest is None or newest.ending in _FREE_ENDINGS or newest.exit_code == PROGRESS:
+            delay = min(delay, _LONGEST_FREE_DELAY)  # nothing went wrong that time would mend
+        raise ChainRetry(seen.decision.reason, delay)
 
     def _red(self, seen: _Evidence) -> NoReturn:
         plan, cluster = self.here()

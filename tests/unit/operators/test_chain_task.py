@@ -1,0 +1,402 @@
+"""One try of one chain, on a cluster that is a list of looks."""
+
+import json
+import logging
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_gym_provider.chain import ChainLook, Look, Outcome, OutcomeKind, SubmitReport
+from airflow_gym_provider.chain.history import CancelMark
+from airflow_gym_provider.exceptions import ChainRetry, ChainStopped
+from airflow_gym_provider.operators import _chain as module
+from airflow_gym_provider.operators._arguments import EvalArguments
+from airflow_gym_provider.operators._chain import ChainTask, Waiting
+from airflow_gym_provider.operators._memory import SUCCESS, ChainMemory
+from airflow_gym_provider.results import Verdict
+from airflow_gym_provider.slurm.states import Ending
+from airflow_gym_provider.slurm.status import JobRef, JobStatus
+
+DONE = Verdict(True, "4 of 4 rollouts in /r", 4, 4)
+MISSING = Verdict(False, "97 of 100 rollouts in /r", 97, 100)
+LOG = logging.getLogger("chain")
+
+
+class Survey:
+    """Carries the verdict that the patched judge gives back."""
+
+    def __init__(self, verdict):
+        self.verdict = verdict
+        self.metrics = {"mean/reward": 0.5}
+
+
+def job(number, ending=None, *, live=None, **fields):
+    values = {"state": ending.value if ending else "RUNNING", "known": True, "ending": ending} | fields
+    return JobStatus(JobRef(str(number)), live=ending is None if live is None else live, **values)
+
+
+class FakeCluster:
+    """`looks`: what each look finds, the last one for ever; `outcomes`: what each submission comes to."""
+
+    looks: list
+    outcomes: list
+    log: list
+
+    def __init__(self, hook, plan):
+        self.hook, self.plan = hook, plan
+
+    def look(self, clusters=()):
+        made = type(self)
+        made.log.append("look")
+        jobs, verdict, marks = made.looks.pop(0) if len(made.looks) > 1 else made.looks[0]
+        survey = Survey(verdict) if verdict else None
+        chain = ChainLook(
+            self.plan.place, ids=tuple(j.ref.job_id for j in jobs), jobs=tuple(jobs), survey=survey, marks=marks
+        )
+        return Look(True, {self.plan.benchmark: chain})
+
+    def cancel(self, why, job_ids=(), *, quick=False):
+        type(self).log.append(f"cancel {why} {list(job_ids)}")
+        return "cancelled job " + ", ".join(job_ids)
+
+    def count(self, decision):
+        type(self).log.append("count")
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    FakeCluster.looks, FakeCluster.outcomes, FakeCluster.log = [], [], []
+    monkeypatch.setattr(module, "Cluster", FakeCluster)
+    monkeypatch.setattr(module, "judge", lambda survey, spec: survey.verdict)
+    monkeypatch.setattr(module, "log_tails", lambda *_: [])
+    clock = {"now": 1000.0}
+    monkeypatch.setattr(module.time, "time", lambda: clock["now"])
+    monkeypatch.setattr(module.time, "monotonic", lambda: clock["now"])
+    monkeypatch.setattr(module.time, "sleep", lambda seconds: clock.update(now=clock["now"] + seconds))
+    FakeCluster.clock = clock
+
+    def submit(hook, config, run, submissions, environ, **_):
+        FakeCluster.log.append(f"submit {submissions[0].walltime}")
+        return SubmitReport({"gpqa": FakeCluster.outcomes.pop(0)})
+
+    monkeypatch.setattr(module._submit, "submit", submit)
+    return FakeCluster
+
+
+@pytest.fixture
+def task(context, submit_config):
+    def make(**changes):
+        values = {
+            "config": submit_config,
+            "benchmark": None,
+            "overrides": (),
+            "environ": {},
+            "ssh_conn_id": None,
+            "poll_interval": 30.0,
+            "results_timeout": 60.0,
+            "lost_after": 90.0,
+            "run_group": None,
+            "execution_timeout": None,
+            "retry_delay": 2.0,
+            "retries": 10_000,
+        }
+        return ChainTask(EvalArguments(**(values | changes)), context, LOG)
+
+    return make
+
+
+def look(*jobs, verdict=None, marks=()):
+    return list(jobs), verdict, marks
+
+
+SUBMITTED = Outcome(OutcomeKind.SUBMITTED, "job 7 is queued", "7")
+
+
+def test_a_first_try_submits_and_waits(cluster, task, context):
+    cluster.looks, cluster.outcomes = [look()], [SUBMITTED]
+    assert task().start() == Waiting("7")
+    assert cluster.log == ["look", "submit None"]
+    pushed = context["ti"].xcoms["gym_job"]
+    assert (pushed["job_id"], pushed["benchmark"]) == ("7", "gpqa")
+    assert pushed["job_dir"].startswith(pushed["run_dir"])
+
+
+def test_a_job_of_an_earlier_try_is_taken_up(cluster, task):
+    cluster.looks = [look(job(7))]
+    assert task().start() == Waiting("7")
+    assert cluster.log == ["look"]
+
+
+def test_what_is_done_already_is_returned_without_waiting(cluster, task, context):
+    cluster.looks = [look(job(7, Ending.COMPLETED, live=False, elapsed=30), verdict=DONE)]
+    result = task().start()
+    assert (result["state"], result["job_ids"], result["metrics"]) == ("COMPLETED", ["7"], {"mean/reward": 0.5})
+    assert ChainMemory.of(context).outcome == SUCCESS
+    assert json.loads(json.dumps(result)) == result
+
+
+def test_an_event_only_wakes(cluster, task):
+    """COMPLETED says the event, cancelled says the cluster."""
+    chain = task()
+    cluster.looks = [look(job(7)), look(job(7, Ending.CANCELLED, cancelled_by=1000))]
+    chain.start()
+    with pytest.raises(ChainStopped, match="CANCELLED by 1000"):
+        chain.resume(chain.plan.as_dict(), {"reason": "ended", "jobs": [{"ending": "COMPLETED"}]})
+
+
+def test_an_event_of_an_older_attempt_waits_again(cluster, task):
+    chain = task()
+    cluster.looks = [look(job(7))]
+    chain.start()
+    assert chain.resume(chain.plan.as_dict(), {"reason": "ended"}) == Waiting("7")
+
+
+def test_a_fresh_process_goes_on_with_the_plan_alone(cluster, task):
+    first = task()
+    cluster.looks = [look(job(7)), look(job(7, Ending.COMPLETED), verdict=DONE)]
+    first.start()
+    assert task().resume(json.loads(json.dumps(first.plan.as_dict())), {"reason": "ended"})["job_id"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("ending", "fields", "delay", "words"),
+    [
+        (Ending.TIMEOUT, {"elapsed": 62}, 2.0, "TIMEOUT after 0:01:02"),
+        (Ending.FAILED, {"exit_code": 1, "signal": 0}, 2.0, "retry 1 of 2"),
+    ],
+)
+def test_a_resumable_end_is_the_next_try(cluster, task, ending, fields, delay, words):
+    chain = task()
+    cluster.looks = [look(job(7)), look(job(7, ending, **fields))]
+    chain.start()
+    with pytest.raises(ChainRetry, match=words) as caught:
+        chain.resume(chain.plan.as_dict(), {"reason": "ended"})
+    assert caught.value.delay == delay
+    assert "submit None" not in cluster.log
+
+
+def test_an_end_that_costs_nothing_is_resumed_soon_whatever_the_retry_delay(cluster, task):
+    chain = task(retry_delay=3600.0)
+    cluster.looks = [look(job(7)), look(job(7, Ending.TIMEOUT))]
+    chain.start()
+    with pytest.raises(ChainRetry) as caught:
+        chain.resume(chain.plan.as_dict(), {"reason": "ended"})
+    assert caught.value.delay == 30.0
+
+
+def test_the_next_try_submits_the_next_job(cluster, task):
+    cluster.looks, cluster.outcomes = [look(job(7, Ending.TIMEOUT))], [SUBMITTED]
+    assert task().start() == Waiting("7")
+
+
+def test_results_may_come_late(cluster, task):
+    chain = task()
+    late = look(job(7, Ending.COMPLETED), verdict=MISSING)
+    cluster.looks = [look(job(7)), late, late, late, look(job(7, Ending.COMPLETED), verdict=DONE)]
+    chain.start()
+    assert chain.resume(chain.plan.as_dict(), {"reason": "ended"})["complete"] is True
+
+
+def test_results_that_never_come(cluster, task, submit_config):
+    submit_config["driver"]["benchmarks"]["gpqa"]["resumable"] = False
+    chain = task()
+    cluster.looks = [look(job(7)), look(job(7, Ending.COMPLETED), verdict=MISSING)]
+    chain.start()
+    with pytest.raises(ChainStopped, match="97 of 100"):
+        chain.resume(chain.plan.as_dict(), {"reason": "ended"})
+    assert 1060 <= cluster.clock["now"] < 1070
+
+
+def test_a_lost_job_is_what_the_trigger_saw_for_long_enough(cluster, task):
+    chain = task()
+    gone = job(7, live=False, known=False, missing=True, state="")
+    cluster.looks = [look(job(7)), look(gone)]
+    chain.start()
+    assert chain.resume(chain.plan.as_dict(), {"reason": "ended"}) == Waiting("7")
+    with pytest.raises(ChainRetry, match="lost"):
+        chain.resume(chain.plan.as_dict(), {"reason": "lost", "unknown_for": 90.0})
+
+
+def test_a_refused_connection_says_that_the_job_goes_on(cluster, task):
+    chain = task()
+    cluster.looks = [look(job(7))]
+    chain.start()
+    with pytest.raises(ChainStopped, match=r"login refused\. The Slurm job goes on.*clear"):
+        chain.resume(chain.plan.as_dict(), {"reason": "refused", "text": "login refused"})
+
+
+# -- deadline -------------------------------------------------------------------------------------------------------
+
+
+def test_the_deadline_counts_from_the_first_start(cluster, task, context):
+    cluster.looks = [look(job(7))]
+    task(execution_timeout=60.0).start()
+    cluster.clock["now"] += 30
+    chain = task(execution_timeout=60.0)
+    chain.start()
+    assert chain.deadline == 1060.0
+
+
+def test_a_deadline_cancels_then_fails(cluster, task):
+    chain = task(execution_timeout=60.0)
+    cluster.looks = [look(job(7))]
+    chain.start()
+    with pytest.raises(ChainStopped, match="execution_timeout of 60 s"):
+        chain.resume(chain.plan.as_dict(), {"reason": "deadline", "text": "away"})
+    assert cluster.log[-1] == "cancel execution_timeout is over ['7']"
+
+
+def test_a_deadline_does_not_throw_away_what_is_done(cluster, task):
+    chain = task(execution_timeout=60.0)
+    cluster.looks = [look(job(7)), look(job(7, Ending.COMPLETED), verdict=DONE)]
+    chain.start()
+    assert chain.resume(chain.plan.as_dict(), {"reason": "deadline"})["complete"] is True
+
+
+def test_no_job_is_made_after_the_deadline(cluster, task):
+    cluster.looks = [look(job(7, Ending.TIMEOUT))]
+    chain = task(execution_timeout=60.0)
+    chain.memory.first_start = 900.0
+    with pytest.raises(ChainStopped, match="execution_timeout"):
+        chain.start()
+    assert "submit None" not in cluster.log
+
+
+# -- clear ----------------------------------------------------------------------------------------------------------
+
+
+def cleared(context):
+    context["ti"].max_tries += 1
+
+
+def test_a_red_chain_that_is_cleared_runs_again_in_its_directory(cluster, task, context):
+    failed = job(7, Ending.CANCELLED, cancelled_by=1000)
+    cluster.looks, cluster.outcomes = [look(failed)], [SUBMITTED]
+    first = task()
+    with pytest.raises(ChainStopped):
+        first.start()
+    cleared(context)
+    again = task()
+    assert again.start() == Waiting("7")
+    assert again.plan == first.plan
+    assert ChainMemory.of(context).budget_base == 1
+
+
+def test_a_green_chain_that_is_cleared_runs_in_a_new_directory(cluster, task, context):
+    cluster.looks, cluster.outcomes = [look(job(7, Ending.COMPLETED), verdict=DONE), look()], [SUBMITTED]
+    first = task()
+    first.start()
+    cleared(context)
+    again = task()
+    assert again.start() == Waiting("7")
+    assert again.plan.run_dir != first.plan.run_dir
+    assert again.plan.job_name != first.plan.job_name
+
+
+def test_so_it_does_when_airflow_has_forgotten_the_task(cluster, task, context):
+    cluster.looks = [look(job(7, Ending.COMPLETED), verdict=DONE)]
+    first = task()
+    first.start()
+    context["task_state_store"].clear()
+    cleared(context)
+    cluster.looks, cluster.outcomes = [look(job(7, Ending.COMPLETED), verdict=DONE), look()], [SUBMITTED]
+    again = task()
+    assert again.start() == Waiting("7")
+    assert again.plan.run_dir != first.plan.run_dir
+
+
+def test_a_job_that_still_lives_after_a_clear_counts_in_the_new_budget(cluster, task, context):
+    cluster.looks = [look(job(6, Ending.FAILED, exit_code=1), job(7))]
+    task().start()
+    cleared(context)
+    assert task().start() == Waiting("7")
+    assert ChainMemory.of(context).budget_base == 1
+
+
+def test_a_job_that_finished_after_its_task_went_red_is_taken(cluster, task, context):
+    cluster.looks = [look(job(7))]
+    task().start()
+    cleared(context)
+    cluster.looks = [look(job(7, Ending.COMPLETED), verdict=DONE)]
+    assert task().start()["complete"] is True
+
+
+def test_our_own_cancel_is_no_reason_to_stop(cluster, task):
+    mark = (CancelMark(1, ("7",), "the task was cleared or marked in Airflow"),)
+    cluster.looks = [look(job(7, Ending.CANCELLED, cancelled_by=0), marks=mark)]
+    cluster.outcomes = [SUBMITTED]
+    assert task().start() == Waiting("7")
+
+
+# -- refusals, kills --------------------------------------------------------------------------------------------------
+
+
+def refused(stderr):
+    return Outcome(OutcomeKind.REFUSED, stderr, returncode=1, stderr=stderr)
+
+
+def test_a_permanent_refusal_fails_at_once_and_names_the_field(cluster, task):
+    text = "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified"
+    cluster.looks, cluster.outcomes = [look()], [refused(text)]
+    with pytest.raises(AirflowFailException, match=r"compute\.c\.account"):
+        task().start()
+
+
+def test_a_submit_limit_is_waited_for(cluster, task):
+    text = (
+        "sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: Batch job submission failed: Job violates "
+        "accounting/QOS policy (job submit limit, user's size and/or time limits)"
+    )
+    cluster.looks, cluster.outcomes = [look()], [refused(text)]
+    with pytest.raises(ChainRetry) as caught:
+        task().start()
+    assert caught.value.passing
+
+
+@pytest.mark.parametrize("kind", [OutcomeKind.CHANGED, OutcomeKind.WAIT, OutcomeKind.CANCELLED])
+def test_what_is_not_clear_is_looked_at_again(cluster, task, kind):
+    cluster.looks, cluster.outcomes = [look(), look(job(8))], [Outcome(kind, "x", wait=30)]
+    assert task().start() == Waiting("8")
+
+
+@pytest.mark.parametrize("kind", [OutcomeKind.BUSY, OutcomeKind.UNKNOWN])
+def test_what_is_not_possible_now_is_tried_again(cluster, task, kind):
+    cluster.looks, cluster.outcomes = [look()], [Outcome(kind, "x")]
+    with pytest.raises(ChainRetry):
+        task().start()
+
+
+def test_what_cannot_be_written_fails(cluster, task):
+    cluster.looks, cluster.outcomes = [look()], [Outcome(OutcomeKind.FAILED, "/out: Permission denied")]
+    with pytest.raises(AirflowFailException, match="Permission denied"):
+        task().start()
+
+
+def test_a_wrong_config_fails_with_every_problem_and_touches_nothing(cluster, task, submit_config):
+    submit_config["compute"]["c"]["walltime"] = "soon"
+    submit_config["driver"]["containr"] = "x"
+    with pytest.raises(AirflowFailException, match=r"(?s)walltime.*containr|containr.*walltime"):
+        task().start()
+    assert cluster.log == []
+
+
+def test_a_killed_task_cancels_and_submits_nothing_more(cluster, task):
+    chain = task()
+    cluster.looks, cluster.outcomes = [look(job(7))], []
+    chain.start()
+    chain.kill()
+    assert cluster.log[-1] == "cancel the task was ended in Airflow ['7']"
+    with pytest.raises(ChainRetry, match="ended from outside"):
+        chain.go_on({"reason": "ended"})
+
+
+def test_a_task_killed_before_it_knows_anything_cancels_what_an_earlier_try_left(cluster, task):
+    cluster.looks = [look(job(7))]
+    task().start()
+    task().kill()
+    assert cluster.log[-1] == "cancel the task was ended in Airflow ['7']"
+
+
+def test_a_kill_before_anything_was_submitted(cluster, task):
+    task().kill()
+    assert cluster.log == []
