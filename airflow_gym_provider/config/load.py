@@ -19,6 +19,7 @@ from airflow_gym_provider.config.rules.placements import pair_problems, placemen
 from airflow_gym_provider.config.rules.ports import moved_ray_ports, port_problems
 from airflow_gym_provider.config.services import TIERS, BaseServiceConfig, VllmPDServiceConfig
 from airflow_gym_provider.config.submit import SubmitConfig
+from airflow_gym_provider.config.yaml_source import Render, rendered_by
 
 _RULES = (
     placement_problems,
@@ -35,13 +36,18 @@ _HIDE_FROM = 4
 
 
 def load_submit_config(
-    source: Source, overrides: Sequence[str] = (), environ: Mapping[str, str] | None = None
+    source: Source,
+    overrides: Sequence[str] = (),
+    environ: Mapping[str, str] | None = None,
+    *,
+    render: Render | None = None,
 ) -> SubmitConfig:
     """Read, merge, resolve and check a submit config.
 
     ``source`` is a path, a list of paths (later merged over earlier) or a mapping; a file may bring in fragments by a
     Hydra ``defaults:`` list. ``overrides`` use Hydra's grammar and come before interpolation. ``environ`` (default
-    ``os.environ``) is the only environment that ``host:`` and ``${oc.env:...}`` see.
+    ``os.environ``) is the only environment that ``host:`` and ``${oc.env:...}`` see. ``render`` turns the text of each
+    file into the text that is parsed, as Airflow does with Jinja.
 
     Reads the named files and nothing else. Issues SubmitConfigWarning for what is legal but wasteful. Raises
     SubmitConfigError with every problem found. What the reference checks only when a script is rendered is left to
@@ -49,7 +55,7 @@ def load_submit_config(
     """
     environment = os.environ if environ is None else environ
     problems: list[Problem] = []
-    with reading(environment) as reader:
+    with reading(environment) as reader, rendered_by(render):
         config = compose(source, overrides, problems)
         if config is None:
             raise SubmitConfigError(problems)

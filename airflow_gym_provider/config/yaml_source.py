@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,10 @@ import yaml
 
 from airflow_gym_provider.config.errors import Problem
 from airflow_gym_provider.config.scalars import Scalar, Unresolved, read_plain
+
+Render = Callable[[str], str]
+# The text of every file of one config passes through it, fragments included; they are read deep inside Hydra.
+_render: ContextVar[Render | None] = ContextVar("render", default=None)
 
 _TAG = "tag:yaml.org,2002:"
 _PLAIN = "!plain"
@@ -56,15 +63,36 @@ def read_yaml(text: str, name: str, problems: list[Problem]) -> dict[str, Any] |
     return None
 
 
-def read_text(path: Path, name: str, problems: list[Problem]) -> str | None:
-    """Read one UTF-8 file; None, with the reason in ``problems``, when that fails."""
+@contextmanager
+def rendered_by(render: Render | None) -> Iterator[None]:
+    """Within it, files are templates: what ``render`` makes of their text is what gets parsed."""
+    token = _render.set(render)
     try:
-        return path.read_text(encoding="utf-8-sig")
+        yield
+    finally:
+        _render.reset(token)
+
+
+def read_text(path: Path, name: str, problems: list[Problem]) -> str | None:
+    """Read one UTF-8 file, rendered if asked for; None, with the reason in ``problems``, when that fails."""
+    try:
+        return _rendered(path.read_text(encoding="utf-8-sig"), name, problems)
     except UnicodeDecodeError:
         problems.append(Problem(name, "is not UTF-8 text"))
     except (OSError, ValueError) as error:
         problems.append(Problem(name, f"cannot be read: {getattr(error, 'strerror', None) or error}"))
     return None
+
+
+def _rendered(text: str, name: str, problems: list[Problem]) -> str | None:
+    render = _render.get()
+    if render is None:
+        return text
+    try:
+        return render(text)
+    except Exception as error:  # a template engine raises what its filters and macros raise
+        problems.append(Problem(name, f"cannot be rendered as a template: {type(error).__name__}: {error}"))
+        return None
 
 
 class _Builder:
