@@ -40,7 +40,11 @@ with DAG(
     report(
         [
             GymEvalOperator(
-                task_id=benchmark, benchmark=benchmark, config=str(CONFIG), ssh_conn_id="gym_cluster"
+                task_id=benchmark,
+                benchmark=benchmark,
+                config=str(CONFIG),
+                ssh_conn_id="gym_cluster",
+                poll_interval=5,  # no more often than the connection's own poll_interval allows: 30 unless it says so
             ).output
             for benchmark in BENCHMARKS
         ]

@@ -3,7 +3,8 @@
     watch.py DAG_ID [--resumes BENCHMARK] [--timeout SECONDS]
 
 Exit 0 only if the run is green, every benchmark is complete with metrics, Slurm's accounting holds exactly the jobs
-that the tasks name, and the benchmark named by --resumes needed more than one job.
+that the tasks name, no task was retried for an unforeseen reason, and the benchmark named by --resumes hit its walltime
+and went on in another job.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import time
 from typing import Any
+from urllib.parse import quote
 
 from airflow_api import AirflowApi
 
@@ -24,10 +26,11 @@ def clock(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
-def follow(api: AirflowApi, dag_id: str, run_id: str, timeout: float) -> str:
-    """Print each change of a task and of its Slurm jobs until the run ends; returns the run's state."""
+def follow(api: AirflowApi, dag_id: str, run_id: str, timeout: float) -> tuple[str, list[str]]:
+    """Print each change of a task and of a Slurm job until the run ends. Its state, and why tasks were retried."""
     began = time.monotonic()
     seen: dict[str, str] = {}
+    reasons: list[str] = []
     while time.monotonic() - began < timeout:
         state = api.run_state(dag_id, run_id)
         tasks = {f"task {name(task)}": task for task in api.tasks(dag_id, run_id)}
@@ -36,12 +39,13 @@ def follow(api: AirflowApi, dag_id: str, run_id: str, timeout: float) -> str:
             if value and seen.get(what) != value:
                 seen[what] = value
                 if value.startswith("up_for_retry"):
-                    value = f"{value}: {api.retry_reason(tasks[what])}"
+                    reasons.append(f"{what}: {api.retry_reason(tasks[what])}")
+                    value = f"{value}, {reasons[-1].partition(': ')[2]}"
                 print(f"  {clock(time.monotonic() - began):>5}  {what}: {value}", flush=True)
         if state in ("success", "failed"):
-            return state
+            return state, reasons
         time.sleep(2)
-    return f"not finished after {timeout:.0f} s"
+    return f"not finished after {timeout:.0f} s", reasons
 
 
 def name(task: dict[str, Any]) -> str:
@@ -122,12 +126,13 @@ def main() -> int:
     api = AirflowApi.from_environ()
     api.wait_for_dag(options.dag_id, 120)
     run_id = api.trigger(options.dag_id)
-    print(f"DAG {options.dag_id} runs: {api.url}/dags/{options.dag_id}/runs/{run_id}", flush=True)
-    state = follow(api, options.dag_id, run_id, options.timeout)
+    print(f"DAG {options.dag_id} runs: {api.url}/dags/{options.dag_id}/runs/{quote(run_id)}", flush=True)
+    state, reasons = follow(api, options.dag_id, run_id, options.timeout)
     tasks = [task for task in api.tasks(options.dag_id, run_id) if task["operator_name"] == "GymEvalOperator"]
     results = {name(task): api.result(task) for task in tasks}
     print("\n" + table([row(task, results[name(task)]) for task in tasks]) + "\n", flush=True)
     problems = ([] if state == "success" else [f"the run is {state}"]) + complaints(results, options.resumes)
+    problems += [f"retried for no good reason: {reason}" for reason in reasons if ": unexpected " in reason]
     for problem in problems:
         print(f"not as it should be: {problem}", file=sys.stderr)
     return 1 if problems else 0
