@@ -6,6 +6,7 @@ line that some program will parse. Nothing else in the package quotes by hand.
 
 from __future__ import annotations
 
+import json
 import re
 
 MAX_WORD_BYTES = 131_072 - 1
@@ -73,6 +74,20 @@ def heredoc_delimiter(stem: str, body: str) -> str:
         number += 1
         candidate = f"{base}_{number}"
     return candidate
+
+
+def heredoc_text(text: str) -> str:
+    """`text` for a here-document whose delimiter is not quoted, so that the shell leaves every character as it is."""
+    return re.sub(r"([\\$`])", r"\\\1", text)
+
+
+def collector_yaml(text: str) -> str:
+    """`text` as a YAML string in a collector's configuration, inside a here-document that the shell expands.
+
+    Three readers take their turn: the shell, YAML, and the collector, for which a ``$`` starts a reference.
+    """
+    quoted = json.dumps(text.replace("$", "$$"), ensure_ascii=False)
+    return heredoc_text(_CONTROL.sub(lambda char: f"\\u{ord(char[0]):04x}", quoted))
 
 
 def _ansi_c(char: str) -> str:

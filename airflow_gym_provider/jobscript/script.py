@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from airflow_gym_provider.config import HealthCheckConfig, Problem, SubmitConfig, SubmitConfigError, check_render_time
+from airflow_gym_provider.jobscript.collector import Collector
 from airflow_gym_provider.jobscript.directives import directive_lines
 from airflow_gym_provider.jobscript.driver import driver_step
 from airflow_gym_provider.jobscript.health import HealthCheck, render_health_checks
@@ -25,20 +26,31 @@ def render_job_script(config: SubmitConfig, benchmark: str, job_dir: str) -> str
     """
     check_render_time(config)
     _check_job_dir(job_dir)
+    collector = Collector(config, benchmark, job_dir) if config.otel.enabled else None
     steps = {name: service_steps(config, name) for name in config.deployed_services}
     sections = [setup] if (setup := render_node_setup(config)) else []
+    sections += [collector.render_start()] if collector else []
     sections += [step.render() for started in steps.values() for step in started]
     checks = _health_checks(config, steps)
     if steps:
         sections.append(render_health_checks(checks))
     node = config.placement.driver_node if config.placement.total_nodes > 1 else None
-    driver = driver_step(config, benchmark, job_dir, node=node, defaults={})
-    sections.append(render_template("driver.sh.j2", step=driver.render_foreground(), log=driver.log))
+    driver = driver_step(
+        config, benchmark, job_dir, node=node, defaults=collector.driver_exports() if collector else {}
+    )
+    sections.append(
+        render_template(
+            "driver.sh.j2",
+            step=driver.render_foreground(),
+            log=driver.log,
+            collector_end=collector.render_end() if collector else "",
+        )
+    )
     text = render_template(
         "job.sh.j2",
         directives=directive_lines(config, benchmark, job_dir),
         benchmark=benchmark,
-        services=bool(steps),
+        background=bool(steps or collector),
         sections=sections,
     )
     return text + "\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 import jinja2
 
 from airflow_gym_provider.jobscript.names import one_line
-from airflow_gym_provider.jobscript.quoting import quote
+from airflow_gym_provider.jobscript.quoting import collector_yaml, quote
 
 
 @cache
@@ -23,6 +23,7 @@ def _environment() -> jinja2.Environment:
         auto_reload=False,
     )
     environment.filters["q"] = lambda value: quote(str(value))
+    environment.filters["y"] = collector_yaml
     environment.filters["one_line"] = one_line
     return environment
 
@@ -30,7 +31,8 @@ def _environment() -> jinja2.Environment:
 def render_template(name: str, **values: object) -> str:
     """The text of ``templates/<name>`` with `values`, without a trailing line break.
 
-    Filters: ``q`` quotes a value as one shell word, ``one_line`` makes it fit for a comment. A variable that the
+    Filters: ``q`` quotes a value as one shell word, ``y`` as a YAML string for the collector, ``one_line`` makes it fit
+    for a comment. A variable that the
     template names and `values` lacks is an error, never an empty string.
     """
     return _environment().get_template(name).render(**values).rstrip("\n")
