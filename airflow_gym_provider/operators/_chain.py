@@ -55,6 +55,7 @@ class _Evidence:
     verdict: Verdict | None
     base: int
     decision: Decision
+    ours: bool  # the newest job was cancelled on our request
 
 
 class ChainTask:
@@ -156,10 +157,19 @@ class ChainTask:
                 self._again(seen)
             return self._submit(seen)
         if decision.action is Action.STOP:
+            if seen.ours and not self.here()[0].bounds.resumable:
+                return self._run_again(seen, may_submit=may_submit)
             self._red(seen)
         if decision.action is Action.WAIT:
             return self._wait(seen)
         return None
+
+    def _run_again(self, seen: _Evidence, *, may_submit: bool) -> None:
+        """Airflow ended a try, so its job was cancelled, and wants another: no failure of the benchmark."""
+        if not may_submit:
+            raise ChainRetry(f"{seen.decision.reason.split(';')[0]}; starting again", self.arguments.retry_delay)
+        self.memory.budget_base = len(seen.look.jobs)
+        self.memory.save()
 
     def _look(self) -> _Evidence:
         self._check_killed()
@@ -175,7 +185,8 @@ class ChainTask:
         settled = self._results_since is not None and self._results_left() <= 0
         history = look.history(base=base, unknown_for=self._unknown_for)
         self._check_killed()
-        return _Evidence(look, verdict, base, decide(history, plan.bounds, verdict, settled=settled))
+        decision = decide(history, plan.bounds, verdict, settled=settled)
+        return _Evidence(look, verdict, base, decision, bool(look.jobs and history.cancelled_by_us(look.jobs[-1])))
 
     def _base(self, look: ChainLook, verdict: Verdict | None) -> int:
         """Where the present budget begins: with the first try after a clear, but never behind what still counts."""

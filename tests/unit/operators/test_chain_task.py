@@ -328,6 +328,21 @@ def test_our_own_cancel_is_no_reason_to_stop(cluster, task):
     assert task().start() == Waiting("7")
 
 
+def test_nor_for_a_benchmark_that_cannot_resume(cluster, task, submit_config):
+    submit_config["driver"]["benchmarks"]["gpqa"]["resumable"] = False
+    mark = (CancelMark(1, ("7",), "the task was ended in Airflow"),)
+    cancelled = look(job(7, Ending.CANCELLED, cancelled_by=0), marks=mark)
+    chain = task()
+    cluster.looks, cluster.outcomes = [look(job(7)), cancelled], [SUBMITTED]
+    chain.start()
+    with pytest.raises(ChainRetry, match="on our request"):
+        chain.resume(chain.plan.as_dict(), {"reason": "ended"})
+    assert task().start() == Waiting("7")
+    cluster.looks = [look(job(7, Ending.CANCELLED), job(8, Ending.FAILED, exit_code=1), marks=mark)]
+    with pytest.raises(ChainStopped, match="not resumable"):
+        task().start()
+
+
 # -- refusals, kills --------------------------------------------------------------------------------------------------
 
 
