@@ -36,17 +36,16 @@ class Cluster:
 
     account = "eval"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
-        self.script("up")
+        self.script("up", *options)
         lines = self.script("env").splitlines()
         self.exports = dict(shlex.split(line.removeprefix("export "))[0].split("=", 1) for line in lines)
 
-    def script(self, command: str) -> str:
+    def script(self, command: str, *options: str) -> str:
         """docker/cluster.sh; its own words are the failure's."""
-        done = subprocess.run(
-            ["bash", SCRIPT, command, "--dir", self.folder], capture_output=True, text=True, timeout=600, check=False
-        )
+        words = ["bash", SCRIPT, command, *options, "--dir", self.folder]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
         if done.returncode:
             pytest.fail(f"docker/cluster.sh {command} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
         return done.stdout
@@ -110,14 +109,25 @@ def clean_environ() -> dict[str, str]:
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """The cluster of this session."""
-    if given := os.environ.get("GYM_CLUSTER_DIR"):
-        yield Cluster(Path(given))
+    yield from brought_up("GYM_CLUSTER_DIR")
+
+
+@pytest.fixture(scope="session")
+def machines() -> Iterator[Cluster]:
+    """Another cluster, whose nodes are machines of their own: network, processes and all. GYM_MACHINES_DIR keeps one."""
+    yield from brought_up("GYM_MACHINES_DIR", "--separate-nodes")
+
+
+def brought_up(variable: str, *options: str) -> Iterator[Cluster]:
+    """The cluster in the folder that the variable names, or a private one that goes away with the session."""
+    if given := os.environ.get(variable):
+        yield Cluster(Path(given), *options)
         return
     # Not pytest's own folder: the paths of Unix sockets are short.
     folder = Path(tempfile.mkdtemp(prefix="gym-it-", dir="/tmp"))
     folder.chmod(0o755)
     try:
-        found = Cluster(folder)
+        found = Cluster(folder, *options)
         yield found
     finally:
         subprocess.run(["bash", SCRIPT, "down", "--dir", folder], check=False, timeout=120)
@@ -223,3 +233,13 @@ def unused_tcp_port() -> int:
                 continue
             return port
     pytest.fail("no free port between 15000 and 20000")
+
+
+@pytest.fixture
+def deploy(machines: Cluster, tmp_path: Path):
+    """Renders a config and submits it to the cluster of machines: deploy(config).succeeded(). See deploying.py."""
+    from deploying import Deployer
+
+    deployer = Deployer(machines, tmp_path)
+    yield deployer
+    deployer.end()
