@@ -101,7 +101,11 @@ stop_daemons() {
         while [ -n "$(squeue -h -o %A 2>/dev/null)" ] && [ $((tenths--)) -gt 0 ]; do sleep 0.1; done
     fi
     for ((index = ${#daemons[@]} - 1; index >= 0; index--)); do
-        stop "${daemons[index]}"
+        # A node that is a machine of its own is switched off: its first process would not heed a signal from outside.
+        case ${daemons[index]} in
+            slurmd-*) if separate_nodes; then stop "${daemons[index]}" 0; else stop "${daemons[index]}"; fi ;;
+            *) stop "${daemons[index]}" ;;
+        esac
     done
     stop_step_managers
 }
