@@ -23,7 +23,7 @@ from typing import Any
 
 from . import VERSION
 from .gym_run import Incomplete, run
-from .overrides import OverrideError, parse_overrides
+from .overrides import OverrideError, parse_overrides, resolve
 from .recording import record
 
 MODEL_TYPES = ("openai_model", "vllm_model")
@@ -94,7 +94,7 @@ def main(argv: list[str]) -> int:
         print(__doc__)
         return 0 if {"--help", "-h"} & set(argv) else 2
     try:
-        config = parse_overrides(overrides)
+        config = resolve(parse_overrides(overrides))
     except OverrideError as problem:
         print(problem, file=sys.stderr)
         return 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
@@ -28,6 +29,28 @@ def parse_overrides(words: list[str]) -> dict[str, Any]:
             raise OverrideError(f"{word!r}: {match.group(2)!r} is given twice")
         place[last] = _Reader(text).whole()
     return result
+
+
+def resolve(value: Any) -> Any:
+    """`${oc.env:NAME}` and `${oc.env:NAME,default}` with the environment's value, and `\\${` as `${`, as OmegaConf does
+    when a value is read. Raises OverrideError for a name that is not set, and for interpolations of other kinds."""
+    if isinstance(value, dict):
+        return {name: resolve(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [resolve(item) for item in value]
+    return re.sub(r"(\\*)\$\{([^{}]*)\}?", _interpolation, value) if isinstance(value, str) else value
+
+
+def _interpolation(found: re.Match[str]) -> str:
+    slashes = found[1][: len(found[1]) // 2]
+    if len(found[1]) % 2:
+        return slashes + found[0][len(found[1]) :]
+    name, comma, default = found[2].partition(",")
+    kind, _, name = name.partition(":")
+    answer = os.environ.get(name.strip(), default.strip() if comma else None)
+    if kind.strip() != "oc.env" or answer is None:
+        raise OverrideError(f"Error: cannot resolve {found[0]!r}")
+    return slashes + answer
 
 
 class _Reader:
