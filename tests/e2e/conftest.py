@@ -1,0 +1,72 @@
+"""One real Airflow beside one real Slurm for all tests of this folder.
+
+Airflow's real time is long: a walltime of one minute takes 80 s. So a test names the DAG that it is about,
+
+    @pytest.mark.dag("e2e_something")
+    def test_something(run): ...
+
+and the first test that needs a run starts the runs of all tests that are going to be run; they go on side by side. Jobs
+that a test must catch alive wait at a gate until the test opens it.
+
+GYM_E2E_DIR names a folder whose stack is used (and brought up if need be) and left running: for writing tests. Else
+there is a private one in a folder under /tmp, which goes away with the session.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from stack import REPO, Run, Stack
+
+HERE = Path(__file__).parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "dag(dag_id): the test is about a run of this DAG; see the fixture `run`")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents and "stack" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.airflow)
+
+
+@pytest.fixture(scope="session")
+def stack() -> Iterator[Stack]:
+    """Airflow and Slurm, up. The DAGs are those of tests/e2e/dags and the nightly one of dags/."""
+    files = [path for folder in (HERE / "dags", REPO / "dags") for path in folder.iterdir() if path.is_file()]
+    if given := os.environ.get("GYM_E2E_DIR"):
+        kept = Stack(Path(given), files)
+        kept.up()
+        yield kept
+        return
+    # Not pytest's own folder: the paths of Unix sockets are short.
+    folder = Path(tempfile.mkdtemp(prefix="gym-e2e-", dir="/tmp"))
+    made = Stack(folder, files)
+    try:
+        made.up()
+        yield made
+    finally:
+        made.down()
+        if not os.environ.get("GYM_E2E_KEEP"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def runs(request: pytest.FixtureRequest, stack: Stack) -> dict[str, Run]:
+    """DAG id to the run of it that was started for the tests of this session."""
+    marks = [mark for item in request.session.items for mark in item.iter_markers("dag")]
+    return stack.start(sorted({mark.args[0] for mark in marks}))
+
+
+@pytest.fixture
+def run(request: pytest.FixtureRequest, runs: dict[str, Run]) -> Run:
+    """The run of the DAG that the test is marked with."""
+    mark = request.node.get_closest_marker("dag")
+    assert mark, "mark the test with the DAG that it is about"
+    return runs[mark.args[0]]

@@ -1,0 +1,275 @@
+"""A real Slurm with sshd and a real Airflow in one folder, and what the tests ask of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+REPO = Path(__file__).resolve().parents[2]
+DOCKER = REPO / "docker"
+sys.path.insert(0, str(DOCKER / "demo"))
+
+from airflow_api import AirflowApi  # noqa: E402
+
+UNDONE = (None, "scheduled", "queued", "running", "deferred", "restarting", "up_for_retry", "up_for_reschedule")
+SECRET_NAMES = ("E2E_HOST_SECRET", "E2E_FORWARDED_SECRET", "AIRFLOW_VAR_E2E_ARGUMENT_SECRET")
+SETTINGS = {
+    "AIRFLOW__CORE__PARALLELISM": "12",
+    # DAG files are parsed once, and new ones are found soon.
+    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
+    "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",
+    # A killed triggerer's triggers move to the next one after this.
+    "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "3",
+    "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "15",
+}
+
+
+def wait_until(what: str, seconds: float, ask: Callable[[], Any], every: float = 1.0, say: Callable = str) -> Any:
+    """What `ask` answers once it is true; fails with `say()`'s words after the deadline."""
+    deadline = time.monotonic() + seconds
+    while not (answer := ask()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what}: not within {seconds:g} s. {say()}")
+        time.sleep(every)
+    return answer
+
+
+def clean_environ() -> dict[str, str]:
+    """This process's environment without what would steer Slurm's commands or another Airflow."""
+    steering = ("SLURM_", "SBATCH_", "SQUEUE_", "SACCT_", "SCANCEL_", "SINFO_", "SRUN_", "AIRFLOW_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(steering)}
+
+
+class Job(NamedTuple):
+    """One row of Slurm's accounting. Times are ISO text without zone, or "Unknown"."""
+
+    job_id: str
+    name: str
+    state: str
+    start: str
+    end: str
+    elapsed: int
+    folder: str
+
+
+class Stack:
+    """Both of them, in `folder`, which is made and filled here. `up` and `down` may be called at any time."""
+
+    def __init__(self, folder: Path, dags: Sequence[Path]) -> None:
+        self.folder = folder
+        self.dags, self.runs, self.gates = folder / "dags", folder / "runs", folder / "gates"
+        self.home = folder / "airflow"
+        for part in (folder, self.dags, self.runs, self.gates, folder / "kills"):
+            part.mkdir(exist_ok=True)
+            part.chmod(0o755)
+        for path in dags:
+            shutil.copy(path, self.dags)
+        self.secrets = self._make_secrets()
+        self.cluster: dict[str, str] = {}
+        self.api: Any = None
+
+    def _make_secrets(self) -> dict[str, str]:
+        path = self.folder / "secrets.json"
+        if not path.exists():
+            path.write_text(json.dumps({name: f"canary-{secrets.token_hex(12)}" for name in SECRET_NAMES}))
+        return json.loads(path.read_text())
+
+    # -- bringing up and down -------------------------------------------------------------------------------------
+
+    def up(self) -> None:
+        """Start what does not run; docker/cluster.sh and docker/airflow.sh do it."""
+        if not self.cluster:
+            self._script("cluster.sh", "up", "cluster")
+            self.cluster = self._environment("cluster.sh", "cluster")
+        options = [f"--set={name}={value}" for name, value in SETTINGS.items()]
+        words = [word for option in options for word in option.split("=", 1)]
+        self._script("airflow.sh", "up", "airflow", "--dags", self.dags, "--python", sys.executable, *words)
+        found = self._environment("airflow.sh", "airflow")
+        self.api = AirflowApi(found["GYM_AIRFLOW_URL"], found["GYM_AIRFLOW_USER"], found["GYM_AIRFLOW_PASSWORD"])
+
+    def down(self) -> None:
+        """End both; the folder stays."""
+        for script, part in (("airflow.sh", "airflow"), ("cluster.sh", "cluster")):
+            self._script(script, "down", part)
+
+    def _script(self, script: str, command: str, part: str, *options: str | Path) -> str:
+        words = ["bash", DOCKER / script, command, "--dir", self.folder / part, *options]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=900, env=self.environ(), check=False)
+        assert done.returncode == 0, f"{script} {command} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def _environment(self, script: str, part: str) -> dict[str, str]:
+        lines = self._script(script, "env", part).splitlines()
+        return dict(shlex.split(line.removeprefix("export "))[0].split("=", 1) for line in lines)
+
+    def environ(self) -> dict[str, str]:
+        """What Airflow's processes and Slurm's commands see."""
+        mine = {
+            "PYTHONPATH": os.pathsep.join([str(REPO), *filter(None, [os.environ.get("PYTHONPATH")])]),
+            "GYM_OUTPUT_PATH": str(self.runs),
+            "GYM_E2E_FOLDER": str(self.folder),
+        }
+        return clean_environ() | mine | self.secrets | self.cluster | self._more_connections()
+
+    def _more_connections(self) -> dict[str, str]:
+        """`gym_<name>`: as gym_cluster, with the commands of the folder tests/e2e/slurm_<name> before Slurm's own."""
+        if not self.cluster:
+            return {}
+        found = {}
+        for folder in sorted(Path(__file__).parent.glob("slurm_*")):
+            values = json.loads(self.cluster["AIRFLOW_CONN_GYM_CLUSTER"])
+            values["extra"]["slurm_bin"] = str(folder)
+            found[f"AIRFLOW_CONN_GYM_{folder.name.removeprefix('slurm_').upper()}"] = json.dumps(values)
+        return found
+
+    def add_dags(self, *paths: Path) -> None:
+        """More files for the DAG folder; Airflow finds them within some ten seconds."""
+        for path in paths:
+            shutil.copy(path, self.dags)
+
+    # -- Airflow --------------------------------------------------------------------------------------------------
+
+    def start(self, dag_ids: Sequence[str]) -> dict[str, Run]:
+        """A run of each of these DAGs, all at once."""
+
+        def begin(dag_id: str) -> Run:
+            self.api.wait_for_dag(dag_id, 180)
+            return Run(self, dag_id, self.api.trigger(dag_id))
+
+        with ThreadPoolExecutor(4) as pool:
+            return dict(zip(dag_ids, pool.map(begin, dag_ids), strict=True))
+
+    def kill_triggerer(self) -> None:
+        """SIGKILL the triggerer and all its processes, as a lost machine would."""
+        leader = int((self.home / "run" / "triggerer.process").read_text().split()[0])
+        session = subprocess.run(["pgrep", "-s", str(leader)], capture_output=True, text=True, check=True)
+        for pid in session.stdout.split():
+            os.kill(int(pid), signal.SIGKILL)
+
+    # -- the cluster ----------------------------------------------------------------------------------------------
+
+    def shell(self, command: str) -> str:
+        """A shell command where Slurm's commands reach the cluster. Its standard output."""
+        words = ["bash", "-c", command]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=120, env=self.environ(), check=False)
+        assert done.returncode == 0, f"{command!r} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def jobs_below(self, folder: str | Path) -> list[Job]:
+        """Every job that ever had its working directory there, oldest first. Its end may be seconds late."""
+        fields = "JobIDRaw,State,Start,End,ElapsedRaw,WorkDir%500,JobName%200"
+        rows = self.shell(f"sacct -nPXa -S now-1days -o {fields}").splitlines()
+        found = []
+        for row in rows:
+            job_id, state, start, end, elapsed, work_dir, name = row.split("|", 6)
+            if Path(work_dir).is_relative_to(folder):
+                found.append(Job(job_id, name, state, start, end, int(elapsed), work_dir))
+        return sorted(found, key=lambda job: int(job.job_id))
+
+    def live_jobs(self) -> set[str]:
+        """Ids of all jobs that wait or run."""
+        return set(self.shell("squeue -h -o %A").split())
+
+    def open_gate(self, name: str) -> None:
+        """Let the jobs go on that wait for this gate."""
+        (self.gates / name).touch()
+
+
+class Run:
+    """One DAG run, looked at from outside, through the public API."""
+
+    def __init__(self, stack: Stack, dag_id: str, run_id: str) -> None:
+        self.stack, self.api, self.dag_id, self.run_id = stack, stack.api, dag_id, run_id
+        self.path = f"dags/{dag_id}/dagRuns/{quote(run_id)}"
+
+    def tasks(self) -> dict[tuple[str, int], dict[str, Any]]:
+        """(task id, map index; -1 when not mapped) to task instance."""
+        return {(task["task_id"], task["map_index"]): task for task in self.api.tasks(self.dag_id, self.run_id)}
+
+    def task(self, task_id: str, map_index: int = -1) -> dict[str, Any]:
+        """One task instance; an empty one while Airflow has not made it."""
+        return self.tasks().get((task_id, map_index), {"state": None, "try_number": 0})
+
+    def wait_for(
+        self, task_id: str, *states: str, map_index: int = -1, tries: int = 0, seconds: float = 240
+    ) -> dict[str, Any]:
+        """Until the task is in one of these states, in its try number `tries` or a later one."""
+
+        def ask() -> dict[str, Any] | None:
+            found = self.task(task_id, map_index)
+            return found if found["state"] in states and found["try_number"] >= tries else None
+
+        return wait_until(
+            f"{self.dag_id}.{task_id} {' or '.join(states)}", seconds, ask, say=lambda: self.story(task_id, map_index)
+        )
+
+    def end_of(self, task_id: str, map_index: int = -1, seconds: float = 240) -> dict[str, Any]:
+        """The task once it is green or red for good."""
+        return self.wait_for(task_id, "success", "failed", "upstream_failed", map_index=map_index, seconds=seconds)
+
+    def green(self, task_id: str, map_index: int = -1, seconds: float = 240) -> dict[str, Any]:
+        """The return value of the task, which must come to a good end."""
+        task = self.end_of(task_id, map_index, seconds)
+        assert task["state"] == "success", self.story(task_id, map_index)
+        return self.api.result(task)
+
+    def red(self, task_id: str, map_index: int = -1, seconds: float = 240) -> str:
+        """The log of the last try of the task, which must fail."""
+        task = self.end_of(task_id, map_index, seconds)
+        assert task["state"] == "failed", self.story(task_id, map_index)
+        return self.log(task_id, task["try_number"], map_index)
+
+    def job(self, task_id: str, map_index: int = -1, seconds: float = 240) -> dict[str, Any]:
+        """The XCom `gym_job` of a task that waits for its Slurm job."""
+        task = self.wait_for(task_id, "deferred", map_index=map_index, seconds=seconds)
+        return wait_until("the XCom gym_job", 30, lambda: self.api.result(task, "gym_job"))
+
+    def log_lines(self, task_id: str, try_number: int, map_index: int = -1) -> list[dict[str, Any]]:
+        """One mapping per line of the log of one try."""
+        return self.api.log(self.task(task_id, map_index), try_number)
+
+    def log(self, task_id: str, try_number: int, map_index: int = -1) -> str:
+        """The log of one try as people read it, with exceptions and reasons of retries."""
+        lines = self.log_lines(task_id, try_number, map_index)
+        return "\n".join(json.dumps(line) if set(line) - _PLAIN else str(line["event"]) for line in lines)
+
+    def retry_reasons(self, task_id: str, map_index: int = -1) -> list[str]:
+        """Why the task was tried again, try by try."""
+        last = self.task(task_id, map_index)["try_number"]
+        lines = [line for number in range(1, last + 1) for line in self.log_lines(task_id, number, map_index)]
+        return [line["reason"] for line in lines if line.get("reason")]
+
+    def mark(self, task_id: str, state: str) -> None:
+        """What "mark as failed" in the UI does."""
+        self.api.call("PATCH", f"{self.path}/taskInstances/{task_id}", {"new_state": state})
+
+    def clear(self, task_id: str) -> None:
+        """What "clear" in the UI does."""
+        wanted = {"dag_run_id": self.run_id, "task_ids": [task_id], "only_failed": False, "dry_run": False}
+        self.api.call("POST", f"dags/{self.dag_id}/clearTaskInstances", wanted)
+
+    def story(self, task_id: str, map_index: int = -1) -> str:
+        """What happened to a task, for the message of a failed test."""
+        task = self.task(task_id, map_index)
+        words = [f"{self.dag_id}.{task_id}[{map_index}] is {task['state']} in try {task['try_number']}"]
+        for number in range(max(1, task["try_number"] - 1), task["try_number"] + 1):
+            try:
+                words += [f"--- log of try {number}", self.log(task_id, number, map_index)[-3000:]]
+            except Exception as problem:
+                words.append(f"--- no log of try {number}: {problem}")
+        return "\n".join(words)
+
+
+_PLAIN = {"timestamp", "event", "level", "logger", "filename", "lineno", "task_instance_id"}
