@@ -1,8 +1,8 @@
 """A stand-in for Slurm's commands, with state, for tests of scripts that run on a login node. It runs no job.
 
-As a command (`slurm_standin.py sbatch|squeue|sacct|scancel …`) it works on the folder that STANDIN names; tests make that
-folder, plan what goes wrong and read what happened with the class `Standin`. It knows the options our scripts use and
-refuses all others, so that a new one is noticed.
+As a command (`slurm_standin.py sbatch|squeue|sacct|scancel …`) it works on the folder that STANDIN names; tests make
+that folder, plan what goes wrong and read what happened with the class `Standin`. It knows the options our scripts use
+and refuses all others, so that a new one is noticed.
 """
 
 import contextlib
@@ -14,6 +14,7 @@ import sys
 import time
 from pathlib import Path
 
+SEP = "\x1f"
 LIVE = ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "REQUEUED", "REQUEUE_HOLD")
 START = {"next": 101, "jobs": [], "calls": 0, "plan": {}}
 
@@ -67,12 +68,12 @@ class Standin:
 
 @contextlib.contextmanager
 def changed(root: Path):
-    with open(root / "lock", "a") as lock:
+    with (root / "lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         state = json.loads((root / "state.json").read_text())
         yield state
         (root / "state.json.new").write_text(json.dumps(state))
-        os.replace(root / "state.json.new", root / "state.json")
+        (root / "state.json.new").replace(root / "state.json")
 
 
 def make_job(state: dict, fields: dict) -> dict:
@@ -112,15 +113,15 @@ def sbatch(state: dict, argv: list[str], turn: dict) -> str:
 
 def squeue(state: dict, argv: list[str], turn: dict) -> str:
     found, _ = options(argv, "states user format name clusters jobs")
-    sep = "\x1f"
-    rows = [sep.join("JOBID STATE TIME TIME_LIMIT START_TIME SUBMIT_TIME NODELIST REASON WORK_DIR NAME JOBID".split())]
+    rows = [SEP.join("JOBID STATE TIME TIME_LIMIT START_TIME SUBMIT_TIME NODELIST REASON WORK_DIR NAME JOBID".split())]  # noqa: SIM905
     for job in state["jobs"]:
         if named(job, found) and job["squeue"]:
             word = job["squeue"] if isinstance(job["squeue"], str) else job["state"].split()[0]
+            ran = f"0:{job['elapsed']:02}"
             cells = [
                 job["id"],
                 word,
-                f"0:{job['elapsed']:02}",
+                ran,
                 "UNLIMITED",
                 "N/A",
                 stamp(job),
@@ -130,7 +131,7 @@ def squeue(state: dict, argv: list[str], turn: dict) -> str:
                 job["name"],
                 job["id"],
             ]
-            rows.append(sep.join(map(str, cells)))
+            rows.append(SEP.join(map(str, cells)))
     return "\n".join(rows) + "\n"
 
 
@@ -153,10 +154,8 @@ def scancel(state: dict, argv: list[str], turn: dict) -> str:
             if job["state"] in LIVE:
                 job["state"] = "CANCELLED by 1000"
             elif words:
-                print(
-                    f"scancel: error: Kill job error on job id {job['id']}: Job/step already completing or completed",
-                    file=sys.stderr,
-                )
+                trouble = "Job/step already completing or completed"
+                sys.stderr.write(f"scancel: error: Kill job error on job id {job['id']}: {trouble}\n")
     return ""
 
 
@@ -183,7 +182,7 @@ def main() -> None:
         env = {k: v for k, v in os.environ.items() if k.startswith(("SLURM", "SBATCH", "SQUEUE", "SACCT", "LC_"))}
         call = {"tool": tool, "argv": argv, "time": time.time(), "env": env, "cwd": str(Path.cwd())}
         out = TOOLS[tool](state, argv, turn)
-        with open(root / "calls.log", "a") as log:
+        with (root / "calls.log").open("a") as log:
             log.write(json.dumps(call) + "\n")
     time.sleep(turn.get("delay", 0))
     sys.stderr.write(turn.get("stderr", ""))

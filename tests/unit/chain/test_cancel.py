@@ -6,11 +6,10 @@ import threading
 import time
 
 import pytest
+from fakes.chains import Chains
 
 from airflow_gym_provider.chain import Action, cancel_script, read_cancel
 from airflow_gym_provider.slurm.remote import Answer
-
-from .conftest import Chains
 
 
 def test_a_known_job_takes_one_scancel_and_that_comes_first(chains, slurm):
@@ -141,5 +140,5 @@ def test_an_answer_that_never_came_is_reported_not_raised(chains, text):
 
 @pytest.mark.parametrize("word", ["", "x", "1 2", "$(touch x)", "1;a b"])
 def test_what_is_no_job_id_is_refused(chains, word):
-    with pytest.raises(ValueError, match="job id|cluster name"):
+    with pytest.raises(ValueError, match=r"job id|cluster name"):
         cancel_script(chains.places, "x", job_ids={"gpqa": [word]})

@@ -71,7 +71,7 @@ def test_long_names_that_begin_alike_stay_apart():
 
 @pytest.mark.parametrize("path", ["runs", "~/runs", "", "/a\nb", "/a\rb", "/a\0b"])
 def test_a_path_that_slurm_cannot_carry_is_refused_with_its_place(path):
-    with pytest.raises(ValueError, match="job.output_path"):
+    with pytest.raises(ValueError, match=r"job\.output_path"):
         run_dir(path, KEY, STAMP)
 
 

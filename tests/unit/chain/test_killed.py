@@ -9,64 +9,12 @@ import time
 from pathlib import Path
 
 import pytest
+from fakes.chains import Chains
+from fakes.killing import a_submission, recover, start, traced
 from fakes.slurm_standin import Standin
 
 from airflow_gym_provider.chain import Action, OutcomeKind, submit_script
 from airflow_gym_provider.slurm.remote import RemoteScript
-
-from .conftest import Chains
-
-# Every command of our functions passes here. In the first run it only tells its line.
-TRACED = """\
-set -T
-_hit() {
-  if [ -z "$KILL_AT" ]; then
-    printf '%s\\n' "$1" >>"$KILL_LOG"
-  elif [ "$1" = "$KILL_AT" ]; then
-    trap - DEBUG
-    kill -KILL -- "$KILL_PREFIX$$"
-  fi
-}
-trap '[[ ${FUNCNAME[0]-} != gym_* ]] || _hit "$LINENO"' DEBUG
-"""
-
-
-def start(chains: Chains, script: RemoteScript, **environ: str) -> subprocess.Popen:
-    process = subprocess.Popen(
-        ["bash", "-s"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**chains.slurm.environ, **environ},
-        start_new_session=True,
-    )
-    process.stdin.write(script.text.encode())
-    process.stdin.close()
-    return process
-
-
-def a_submission(chains: Chains) -> RemoteScript:
-    return submit_script(chains.files(), chains.submissions(chains.look()), timing=chains.timing)
-
-
-def traced(script: RemoteScript) -> RemoteScript:
-    return RemoteScript(TRACED + script.text, script.nonce)
-
-
-def recover(chains: Chains) -> None:
-    """What the tries after the killed one do, with time passing between them."""
-    for _ in range(6):
-        look = chains.look()
-        decision = chains.decisions(look)["gpqa"]
-        if decision.action is Action.ADOPT and not look.chains["gpqa"].found:
-            return
-        if decision.action is Action.WAIT:
-            chains.age_intent(60)
-            continue
-        (outcome,) = chains.submit(look).outcomes.values()
-        assert outcome.kind in (OutcomeKind.SUBMITTED, OutcomeKind.ADOPTED, OutcomeKind.CHANGED, OutcomeKind.WAIT)
-        chains.age_intent(60)
-    pytest.fail("the chain never came to rest")
 
 
 def assert_one_recorded_job(chains: Chains) -> None:

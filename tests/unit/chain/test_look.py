@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fakes.chains import Chains
 
 from airflow_gym_provider.chain import (
     Action,
@@ -21,8 +22,6 @@ from airflow_gym_provider.chain import (
 from airflow_gym_provider.jobscript.run import ResultsSpec
 from airflow_gym_provider.slurm.remote import Answer, RemoteScript
 from airflow_gym_provider.slurm.states import Ending
-
-from .conftest import Chains
 
 
 def test_where_nothing_is_accounting_is_not_asked_and_nothing_is_written(chains, slurm):

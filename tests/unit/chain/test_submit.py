@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fakes.chains import JOB, Chains, modes, text_of
 
 from airflow_gym_provider.chain import (
     Action,
@@ -16,8 +17,6 @@ from airflow_gym_provider.chain import (
     StagedFile,
     submit_script,
 )
-
-from .conftest import JOB, Chains, modes, text_of
 
 
 def only(report):

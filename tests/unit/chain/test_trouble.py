@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from fakes.chains import Chains
 
 from airflow_gym_provider.chain import ChainError, OutcomeKind
-
-from .conftest import Chains
 
 FULL = "No space left on device"
 
@@ -124,7 +123,7 @@ def test_where_flock_does_not_work_a_lock_of_the_machine_does(chains, slurm):
     flock = chains.slurm.root / "bin" / "flock"
     flock.write_text(
         '#!/bin/bash\nfor fd; do :; done\ncase $(readlink "/proc/$$/fd/$fd") in\n'
-        '/tmp/.gym-lock-*) exec /usr/bin/flock "$@" ;;\n*) echo "flock: Function not implemented" >&2; exit 71 ;;\nesac\n'
+        '/tmp/.gym-lock-*) exec /usr/bin/flock "$@" ;;\n*) echo "Function not implemented" >&2; exit 71 ;;\nesac\n'
     )
     flock.chmod(0o755)
     assert only(chains.submit(chains.look())).kind is OutcomeKind.SUBMITTED
