@@ -114,7 +114,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def machines() -> Iterator[Cluster]:
-    """Another cluster, whose nodes are machines of their own: network, processes and all. GYM_MACHINES_DIR keeps one."""
+    """Another cluster, whose nodes are machines of their own (network, processes). GYM_MACHINES_DIR keeps one."""
     yield from brought_up("GYM_MACHINES_DIR", "--separate-nodes")
 
 
@@ -233,6 +233,23 @@ def unused_tcp_port() -> int:
                 continue
             return port
     pytest.fail("no free port between 15000 and 20000")
+
+
+@pytest.fixture(scope="session")
+def router_ray_image(machines: Cluster) -> str:
+    """An image with the real `ray` and `vllm-router`. Installed on first use, which takes a minute; kept for the next."""
+    return install("real_router_ray.sh", "real-router-ray", machines)
+
+
+def install(script: str, name: str, cluster: Cluster) -> str:
+    """Run an installer of docker/ into the folder that docker/test.sh uses; the cluster then has its image `name`."""
+    kept = Path(os.environ.get("GYM_TEST_DIR") or Path.home() / ".cache" / "airflow-gym-provider" / "test") / name
+    words = ["bash", str(REPO / "docker" / script), str(kept)]
+    environ = os.environ | {"GYM_CLUSTER_DIR": str(cluster.folder)}
+    done = subprocess.run(words, capture_output=True, text=True, timeout=900, check=False, env=environ)
+    if done.returncode:
+        pytest.fail(f"docker/{script} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return name
 
 
 @pytest.fixture

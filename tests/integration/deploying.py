@@ -95,14 +95,25 @@ class Job:
 
     def __init__(self, cluster: Cluster, config: SubmitConfig, folder: Path, environ: Mapping[str, str]) -> None:
         self.cluster, self.config, self.folder = cluster, config, folder
-        folder.mkdir(parents=True)
+        (folder / "records").mkdir(parents=True)
         script = folder / "job.sh"
         script.write_text(render_job_script(config, BENCHMARK, str(folder)), encoding="utf-8")
         script.chmod(0o600)
-        names = shlex.join(f"{name}={value}" for name, value in config.forwarded_environ(environ).items())
-        # A node for each job, since jobs of other tests use the same ports.
-        answer = cluster.run(f"env {names} sbatch --parsable --exclusive {shlex.quote(str(script))}")
-        self.id = answer.strip().partition(";")[0]
+        self.environ = config.forwarded_environ(environ)
+        self.submit()
+
+    def submit(self) -> None:
+        """Queue the script, with a node of its own since jobs of other tests use the same ports."""
+        names = shlex.join(f"{name}={value}" for name, value in self.environ.items())
+        script = shlex.quote(str(self.folder / "job.sh"))
+        self.id = self.cluster.run(f"env {names} sbatch --parsable --exclusive {script}").strip().partition(";")[0]
+
+    def again(self) -> Job:
+        """The next job of the chain: the same script once more. Notes of calls are the new job's alone."""
+        other = copy.copy(self)
+        other.__dict__.pop("exit_status", None)
+        other.submit()
+        return other
 
     def wait(self, seconds: float = 90) -> Job:
         """Until it has ended, however."""
@@ -152,7 +163,7 @@ class Job:
 
     def calls(self, tool: str) -> list[Call]:
         """All calls of a stand-in, in order of their start."""
-        notes = (json.loads(path.read_text()) for path in (self.folder / "records").glob(f"{tool}-*.json"))
+        notes = (json.loads(path.read_text()) for path in (self.folder / "records").glob(f"{tool}-{self.id}-*.json"))
         calls = [Call(tool, n["argv"], n["env"], n["node"], n["step_id"], n["cwd"], n["started_at"]) for n in notes]
         return sorted(calls, key=lambda call: call.started_at)
 

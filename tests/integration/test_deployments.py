@@ -15,14 +15,8 @@ def policy_host_of_the_head() -> dict:
 def test_one_server_on_one_node_answers_the_driver(deploy):
     job = deploy(a_config({"policy": vllm(served_model_name="tiny", extra_args="--max-model-len 4096")})).succeeded()
     server, gym = job.call("vllm"), job.call("gym")
-    assert (
-        server.argv
-        == "vllm serve org/model --port 8000 --tensor-parallel-size 1 --served-model-name tiny".split()
-        + [
-            "--max-model-len",
-            "4096",
-        ]
-    )
+    words = "serve org/model --port 8000 --tensor-parallel-size 1 --served-model-name tiny --max-model-len 4096"
+    assert server.argv == ["vllm", *words.split()]
     assert len(job.rollouts()) == 3
     assert gym.argv[:3] == ["gym", "eval", "run"] and gym.value("--model-type") == "openai_model"
     assert gym.overrides()["policy_base_url"] == "http://localhost:8000/v1"
