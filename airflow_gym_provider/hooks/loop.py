@@ -35,7 +35,15 @@ class LoopThread:
     def stop(self) -> None:
         """End the loop and its thread, at most 2 s later."""
         if self._loop.is_running():
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            asyncio.run_coroutine_threadsafe(self._wind_up(), self._loop)
             self._thread.join(2)
         if not self._loop.is_running():
             self._loop.close()
+
+    async def _wind_up(self) -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=1)
+        self._loop.stop()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import socket
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -109,15 +111,23 @@ class SlurmHook(BaseHook):
 
     # -- running --------------------------------------------------------------------------------------------------
 
-    def run(self, script: RemoteScript, timeout: float = DEFAULT_TIMEOUT) -> Answer:
+    def run(self, script: RemoteScript, timeout: float = DEFAULT_TIMEOUT, *, attempts: int = 3) -> Answer:
         """Run a script and return its answer, whatever its exit status; blocks for `timeout` seconds and the connect.
 
-        Raises SlurmAuthenticationError, SlurmUnreachableError (nothing ran), SlurmAnswerCutError (it may have run).
+        A connection that is not made is tried `attempts` times, seconds apart: an sshd drops some of those that come at
+        once (MaxStartups). Raises SlurmAuthenticationError (never tried again), SlurmUnreachableError (nothing ran),
+        SlurmAnswerCutError (it may have run).
         """
         settings = self.load()
         if self._thread is None:
             self._thread = LoopThread(f"slurm-{self.ssh_conn_id or 'local'}")
         limit = 2 * timeout + _MARGIN + (4 * settings.connect_timeout if settings else 0)
+        for _ in range(attempts - 1):
+            try:
+                return self._thread.run(self.arun(script, timeout), limit)
+            except SlurmUnreachableError as err:
+                self.log.info("%s; trying again", err)
+                time.sleep(random.uniform(1, 4))  # noqa: S311
         return self._thread.run(self.arun(script, timeout), limit)
 
     async def arun(self, script: RemoteScript, timeout: float = DEFAULT_TIMEOUT) -> Answer:

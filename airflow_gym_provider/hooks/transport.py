@@ -24,6 +24,7 @@ SHELL = "bash -s"
 STDOUT_CAP = 64 * 1024 * 1024
 STDERR_CAP = 1024 * 1024
 _CHUNK = 64 * 1024
+_KILL_SECONDS = 5
 
 # What a job has no business with: it would travel on with sbatch, whose default is to export the whole environment.
 _NOT_FOR_JOBS = re.compile(
@@ -95,6 +96,9 @@ async def run_local(text: str, timeout: float) -> Answer:
         if process.returncode is None:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_KILL_SECONDS):
+                    await process.wait()
     return Answer(code, out, err_text)
 
 

@@ -20,7 +20,7 @@ from airflow_gym_provider.hooks.slurm import SlurmHook
 from airflow_gym_provider.operators import _config, _submit
 from airflow_gym_provider.operators._arguments import EvalArguments
 from airflow_gym_provider.operators._cluster import Cluster, kill
-from airflow_gym_provider.operators._memory import SUCCESS, ChainMemory
+from airflow_gym_provider.operators._memory import MAX_SILENT, SUCCESS, ChainMemory
 from airflow_gym_provider.operators._plan import ChainPlan, chain_key, make_plan
 from airflow_gym_provider.operators._results import log_tails, place_values, result_values
 from airflow_gym_provider.results import Verdict, judge
@@ -82,6 +82,10 @@ class ChainTask:
         fresh = not self.memory.max_tries
         cleared = self.memory.begin(ti.max_tries, self.arguments.retries, time.time())
         self._store_was_lost = fresh and cleared
+        if self.memory.starts > MAX_SILENT:
+            raise ChainStopped(
+                f"{MAX_SILENT} tries in a row were killed before they had a job: look at the worker (memory?), clear"
+            )
         self._prepare()
         self._check_time()
         return self._advance(may_submit=True)
@@ -361,6 +365,11 @@ class ChainTask:
             cluster = Cluster(SlurmHook(place.get("ssh_conn_id"), plan.hostname), plan)
         job_id = place.get("job_id")
         self.log.info("%s", kill(cluster, "the task was ended in Airflow", [job_id] if job_id else []))
+
+    def close(self) -> None:
+        """Give the connection back."""
+        if self.cluster is not None:
+            self.cluster.hook.close()
 
     def sleep(self, seconds: float) -> None:
         end = time.monotonic() + seconds

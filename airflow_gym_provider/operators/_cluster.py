@@ -53,7 +53,7 @@ class Cluster:
             quick=quick,
             slurm_bin=self.hook.slurm_bin,
         )
-        answer = self.hook.run(script, KILL_SECONDS if quick else _CANCEL_TIMEOUT)
+        answer = self.hook.run(script, KILL_SECONDS, attempts=1) if quick else self.hook.run(script, _CANCEL_TIMEOUT)
         return read_cancel(script, answer, [place])[place.benchmark].text
 
     def count(self, decision: Decision) -> None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
 
 KEY = "gym_chain"
+MAX_SILENT = 20
+"""Tries in a row that may end without a word, killed by the machine, until it looks as if every one will."""
 SUCCESS = "success"
 
 

@@ -127,13 +127,21 @@ class GymEvalOperator(_GymOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Make sure of one job, then wait for it; see the class."""
-        return self._until_done(self._open(context).start())
+        chain = self._open(context)
+        try:
+            return self._until_done(chain, chain.start())
+        finally:
+            chain.close()
 
     def execute_complete(
         self, context: Context, event: dict[str, Any] | None = None, plan: dict[str, Any] | None = None
     ) -> dict[str, Any]:
         """After the trigger: look at the cluster, return the result or say what comes next."""
-        return self._until_done(self._open(context).resume(plan or {}, event))
+        chain = self._open(context)
+        try:
+            return self._until_done(chain, chain.resume(plan or {}, event))
+        finally:
+            chain.close()
 
     def on_kill(self) -> None:
         """Cancel the job, in less than 5 s, whatever the task was doing. Says what it found, never raises."""
@@ -146,11 +154,10 @@ class GymEvalOperator(_GymOperator):
         self._chain = ChainTask(self._arguments(context), context, self.log)
         return self._chain
 
-    def _until_done(self, step: Waiting | dict[str, Any]) -> dict[str, Any]:
+    def _until_done(self, chain: ChainTask, step: Waiting | dict[str, Any]) -> dict[str, Any]:
         from airflow_gym_provider.operators._waiting import make_trigger, wait_here  # noqa: PLC0415
 
-        chain = self._chain
-        while chain is not None and not isinstance(step, dict):
+        while not isinstance(step, dict):
             if self.deferrable:
                 # No timeout: Airflow's would end the task without on_kill and leave its job running.
                 self.defer(
@@ -160,7 +167,7 @@ class GymEvalOperator(_GymOperator):
                     timeout=None,
                 )
             step = chain.go_on(wait_here(chain, step))
-        return step  # type: ignore[return-value]
+        return step
 
     def _arguments(self, context: Context) -> EvalArguments:
         from airflow_gym_provider.operators._arguments import EvalArguments  # noqa: PLC0415

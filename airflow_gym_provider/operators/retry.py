@@ -71,6 +71,7 @@ class ChainRetryPolicy(RetryPolicy):
     def _again(exception: ChainRetry, context: Context | None) -> RetryDecision:
         if exception.passing:
             return ChainRetryPolicy._passing(exception.reason, context)
+        _ended_by_itself(context)
         if exception.delay is None:
             return RetryDecision.retry(reason=exception.reason)
         return RetryDecision.retry(timedelta(seconds=exception.delay), exception.reason)
@@ -105,8 +106,17 @@ def _count(context: Context | None, counter: str) -> int:
     memory = ChainMemory.of(context)
     count: int = getattr(memory, counter) + 1
     setattr(memory, counter, count)
+    memory.starts = 0
     memory.save()
     return count
+
+
+def _ended_by_itself(context: Context | None) -> None:
+    """Tell the next try that this one was not killed."""
+    if context is not None:
+        memory = ChainMemory.of(context)
+        memory.starts = 0
+        memory.save()
 
 
 def retry_arguments() -> dict[str, Any]:

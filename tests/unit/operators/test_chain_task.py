@@ -412,6 +412,15 @@ def test_a_task_killed_before_it_knows_anything_cancels_what_an_earlier_try_left
     assert cluster.log[-1] == "cancel the task was ended in Airflow ['7']"
 
 
+def test_tries_that_are_killed_without_a_word_have_an_end(cluster, task):
+    cluster.looks = [look()]
+    for _ in range(20):
+        with pytest.raises(IndexError):  # stands for a kill: no submission is prepared
+            task().start()
+    with pytest.raises(ChainStopped, match="20 tries in a row"):
+        task().start()
+
+
 def test_a_kill_before_anything_was_submitted(cluster, task):
     task().kill()
     assert cluster.log == []
