@@ -94,9 +94,8 @@ def test_a_chain_from_its_first_job_to_its_end(cluster, chains):
 def test_the_job_runs_where_and_as_it_was_told(cluster, chains):
     outcome = submit(chains, 'printf "%s|%s|%s" "$PWD" "$TOKEN" "$LC_ALL" >result', walltime=125)
     cluster.wait_for(outcome.job_id, "COMPLETED")
-    settled(chains)
-    limit = cluster.run(f"sacct -nPX -j {outcome.job_id} -o TimelimitRaw").strip()
-    assert limit == "3"  # minutes: Slurm rounds up
+    limit = cluster.run(f"squeue -h -t all -j {outcome.job_id} -o %l").strip()
+    assert limit == "3:00"  # Slurm rounds up to minutes
     assert chains.file("result").split("|")[0] == chains.places[0].job_dir
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fakes.chains import Chains
 
-from airflow_gym_provider.chain import ChainError, OutcomeKind
+from airflow_gym_provider.chain import ChainError, OutcomeKind, StagedFile, read_submit, submit_script
 
 FULL = "No space left on device"
 
@@ -46,6 +47,17 @@ def test_a_job_script_that_is_not_whole_is_never_submitted(chains, slurm, tool, 
     assert not list(chains.directory().glob("*job.sh*"))
     (slurm.root / "bin" / tool).unlink()
     assert only(chains.submit(chains.look())).kind is OutcomeKind.SUBMITTED
+
+
+def test_a_write_that_really_fails_half_way_leaves_nothing(chains, slurm):
+    files = (StagedFile("job.sh", "#!/bin/bash\n" + "#" * 400_000, 0o600),)
+    given = chains.submissions(files=files)
+    script = submit_script(chains.files(), given, timing=chains.timing)
+    limited = replace(script, text=f"ulimit -f 64\n{script.text}")
+    outcome = only(read_submit(script, chains.run(limited), given))
+    assert outcome.kind is OutcomeKind.FAILED
+    assert not slurm.calls("sbatch")
+    assert not list(chains.directory().glob("*job.sh*"))
 
 
 def test_an_intent_that_cannot_be_written_stops_before_sbatch(chains, slurm):
