@@ -53,8 +53,7 @@ def stack() -> Iterator[Stack]:
         yield made
     finally:
         made.down()
-        if not os.environ.get("GYM_E2E_KEEP"):
-            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

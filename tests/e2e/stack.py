@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -144,12 +145,16 @@ class Stack:
     def start(self, dag_ids: Sequence[str]) -> dict[str, Run]:
         """A run of each of these DAGs, all at once."""
 
-        def begin(dag_id: str) -> Run:
-            self.api.wait_for_dag(dag_id, 180)
-            return Run(self, dag_id, self.api.trigger(dag_id))
-
         with ThreadPoolExecutor(4) as pool:
-            return dict(zip(dag_ids, pool.map(begin, dag_ids), strict=True))
+            return dict(zip(dag_ids, pool.map(self._begin, dag_ids), strict=True))
+
+    def _begin(self, dag_id: str) -> Run:
+        self.api.wait_for_dag(dag_id, 180)
+        if self.api.call("GET", f"dags/{dag_id}")["timetable_summary"]:
+            return Run(self, dag_id, self.api.trigger(dag_id))
+        self.api.call("PATCH", f"dags/{dag_id}?update_mask=is_paused", {"is_paused": False})
+        now = {"logical_date": datetime.now(UTC).isoformat()}
+        return Run(self, dag_id, self.api.call("POST", f"dags/{dag_id}/dagRuns", now)["dag_run_id"])
 
     def kill_triggerer(self) -> None:
         """SIGKILL the triggerer and all its processes, as a lost machine would."""

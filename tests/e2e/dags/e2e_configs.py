@@ -1,0 +1,46 @@
+"""Submit configs for the cluster of docker/cluster.sh: one node without GPUs, no model service."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(os.environ.get("GYM_E2E_FOLDER", "/nowhere"))
+CLUSTER = "gym_cluster"
+
+
+def config(**benchmarks: dict[str, Any]) -> dict[str, Any]:
+    """A config with these benchmarks."""
+    return {
+        "compute": {
+            "slurm": {
+                "type": "slurm",
+                "account": "eval",
+                "walltime": "00:20:00",
+                "node_pools": {"main": {"partition": "debug"}},
+            }
+        },
+        "driver": {"container": "gym:stand-in", "benchmarks": benchmarks},
+        "job": {"output_path": str(FOLDER / "runs")},
+        "otel": {"enabled": False},
+    }
+
+
+def rollouts(limit: int, *, after: int | None = None, code: int = 1, **section: Any) -> dict[str, Any]:
+    """A benchmark of `limit` questions; each job ends with `code` after so many answers, if `after` is given."""
+    standin = {} if after is None else {"standin": {"exit_after": after, "exit_code": code}}
+    return {"run": {"config_paths": ["benchmarks/e2e/config.yaml"], "limit": limit, **standin}, **section}
+
+
+def command(*lines: str) -> dict[str, Any]:
+    """A benchmark with a command of its own."""
+    return {"command": "\n".join(lines)}
+
+
+def gate(name: str) -> dict[str, Any]:
+    """A benchmark that is done when the test opens this gate."""
+    return command(f"until [ -e '{FOLDER}/gates/{name}' ]; do sleep 0.5; done")
+
+
+def command_at_gate(name: str, *lines: str) -> dict[str, Any]:
+    """A benchmark with a command of its own that begins when the test opens this gate."""
+    return command(gate(name)["command"], *lines)

@@ -1,0 +1,72 @@
+"""Installs the real programs for tests, and starts a DAG that uses them."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shlex
+import socket
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from stack import DOCKER, Run, Stack
+
+DAGS = Path(__file__).parent / "real"
+GYM_CONFIG = DOCKER / "real_gym" / "submit.yaml"
+VLLM_CONFIG = DOCKER / "real_stack" / "policy.yaml"
+
+
+def home() -> Path:
+    """Where docker/test.sh keeps what it installs, so that nothing is installed twice."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("GYM_TEST_DIR") or f"{cache}/airflow-gym-provider/test")
+
+
+def install(name: str, cluster: Mapping[str, str]) -> dict[str, str]:
+    """docker/<name>.sh, which also registers an image with the cluster of these exports. Returns what it exports."""
+    folder = home() / name.replace("_", "-")
+    words = ["bash", DOCKER / f"{name}.sh", folder]
+    environ = os.environ | {"GYM_CLUSTER_DIR": cluster["GYM_CLUSTER_DIR"]}
+    done = subprocess.run(words, capture_output=True, text=True, timeout=1800, env=environ, check=False)
+    assert done.returncode == 0, f"docker/{name}.sh ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+    exports = [line for line in done.stdout.splitlines() if line.startswith("export REAL_")]
+    return dict(shlex.split(line)[1].split("=", 1) for line in exports)
+
+
+def free_ports(count: int) -> list[int]:
+    """That many ports which nothing listens on, below those the kernel hands out by itself."""
+    found: list[int] = []
+    for port in random.sample(range(21000, 32000), 200):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)):
+                found.append(port)
+        if len(found) == count:
+            return found
+    raise AssertionError(f"no {count} free ports")
+
+
+def overrides(*more: str) -> list[str]:
+    """Overrides for one task: ports of its own, since all nodes are one host, and `more`, with RUN for the benchmark."""
+    policy_port, head_port = free_ports(2)
+    words = [f"services.policy.port={policy_port}", f"RUN.head_server.port={head_port}", *more]
+    return [word.replace("RUN", "driver.benchmarks.mcqa_small.run") for word in words]
+
+
+def start(stack: Stack, dag_id: str, facts: Mapping[str, Any]) -> Run:
+    """A run of tests/e2e/real/<dag_id>.py, which reads these facts from a file in the stack's folder."""
+    (stack.folder / f"{dag_id}.json").write_text(json.dumps(facts))
+    stack.add_dags(DAGS / f"{dag_id}.py")
+    return stack.start([dag_id])[dag_id]
+
+
+def rollouts(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows that the task's result points to."""
+    return [json.loads(line) for line in Path(result["rollouts"]).read_text().splitlines()]
+
+
+def keys(rows: list[dict[str, Any]]) -> set[tuple[int, int]]:
+    """Which question, which repeat: each may occur once."""
+    return {(row["_ng_task_index"], row["_ng_rollout_index"]) for row in rows}

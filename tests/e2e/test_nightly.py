@@ -1,0 +1,81 @@
+"""The DAG that is shipped, over the config that is shipped: three benchmarks, one of which outlives its walltime."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+import yaml
+from stack import Run, Stack
+
+pytestmark = [pytest.mark.dag("nightly_benchmarks"), pytest.mark.slow]
+ROLLOUTS = {"gpqa": 20, "aime25": 40, "mmlu_pro": 32}
+MINUTES = 420
+
+
+def mean_reward(rollouts: str) -> float:
+    rewards = [json.loads(line)["reward"] for line in Path(rollouts).read_text().splitlines()]
+    return sum(rewards) / len(rewards)
+
+
+@pytest.mark.parametrize("benchmark", ROLLOUTS)
+def test_every_benchmark_returns_what_lies_on_the_cluster(run: Run, stack: Stack, benchmark: str):
+    result = run.green(benchmark, seconds=MINUTES)
+    assert (result["rollouts_done"], result["rollouts_expected"]) == (ROLLOUTS[benchmark],) * 2
+    assert result["complete"] is True
+    assert result["metrics"]["mean/reward"] == pytest.approx(mean_reward(result["rollouts"]))
+    jobs = stack.jobs_below(result["job_dir"])
+    assert [job.job_id for job in jobs] == result["job_ids"]
+    assert [job.state.split()[0] for job in jobs] == result["job_states"]
+    assert sum(job.elapsed for job in jobs) == result["chain_elapsed_seconds"]
+    assert jobs[-1].elapsed == result["elapsed_seconds"]
+    assert {job.name for job in jobs} == {result["job_name"]}
+
+
+def test_the_resumed_benchmark_shows_two_tries_with_their_own_logs_and_the_reason(run: Run):
+    result = run.green("mmlu_pro", seconds=MINUTES)
+    first, second = result["job_ids"]
+    assert result["job_states"] == ["TIMEOUT", "COMPLETED"]
+    assert run.task("mmlu_pro")["try_number"] == 2
+    (reason,) = run.retry_reasons("mmlu_pro")
+    assert reason.startswith("TIMEOUT after 0:01:")
+    assert reason.endswith("of 0:10:00 used; resuming")
+    logs = run.log("mmlu_pro", 1), run.log("mmlu_pro", 2)
+    assert f"job {first} in {result['job_dir']}" in logs[0]
+    assert reason in logs[0]
+    assert f"job {second} in {result['job_dir']}" in logs[1]
+    assert f"job {first} in" not in logs[1]
+
+
+def test_the_chain_and_its_logs_lie_in_one_folder(run: Run):
+    result = run.green("mmlu_pro", seconds=MINUTES)
+    folder = Path(result["job_dir"])
+    assert [line.split()[0] for line in (folder / ".gym_job_chain").read_text().splitlines()] == result["job_ids"]
+    assert {f"driver-{job}.log" for job in result["job_ids"]} <= {path.name for path in Path(result["logs"]).iterdir()}
+    assert int((folder / ".gym_accumulated_walltime").read_text()) == result["chain_elapsed_seconds"]
+    assert (folder / ".gym_infra_retries").read_text().strip() == "0"
+    assert (folder / "job.sh").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_record_says_what_was_submitted(run: Run, stack: Stack):
+    result = run.green("mmlu_pro", seconds=MINUTES)
+    record = json.loads(Path(result["record"]).read_text())
+    assert record["benchmarks"] == [
+        {"benchmark": "mmlu_pro", "job_dir": result["job_dir"], "job_id": result["job_id"], "error": None}
+    ]
+    assert record["run_dir"] == result["run_dir"]
+    assert (record["executor"], record["cluster"], record["schema_version"]) == ("slurm", "cluster", 1)
+    assert record["gym_job_id"] == Path(result["run_dir"]).name
+    assert datetime.fromisoformat(record["submitted_at"]).tzinfo
+    resolved = yaml.safe_load((Path(result["run_dir"]) / "resolved-config.yaml").read_text())
+    assert resolved["job"]["output_path"] == str(stack.runs)
+    assert set(resolved["driver"]["benchmarks"]) == set(ROLLOUTS)
+
+
+def test_the_report_has_the_night_in_one_place(run: Run):
+    report = run.green("report", seconds=MINUTES)
+    rewards = {name: mean_reward(run.green(name)["rollouts"]) for name in ROLLOUTS}
+    assert report == pytest.approx(rewards)
+    assert run.api.run_state(run.dag_id, run.run_id) == "success"
