@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -34,11 +36,32 @@ async def _shell(process: asyncssh.SSHServerProcess, node: LoginNode) -> None:
     if node.before_shell:
         await node.before_shell(process)
     bash = await asyncio.create_subprocess_exec(
-        "bash", "-s", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        "bash",
+        "-s",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
     )
-    await process.redirect(stdin=bash.stdin, stdout=bash.stdout, stderr=bash.stderr)
-    await process.stdout.drain()
-    process.exit(await bash.wait())
+
+    async def pump(source, target):
+        while data := await source.read(65536):
+            target.write(data)
+            await target.drain()
+
+    async def feed():
+        await pump(process.stdin, bash.stdin)
+        bash.stdin.close()
+
+    try:
+        await asyncio.gather(feed(), pump(bash.stdout, process.stdout), pump(bash.stderr, process.stderr))
+        process.exit(await bash.wait())
+    except (OSError, asyncssh.Error):
+        pass  # the client has gone
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(bash.pid, signal.SIGKILL)
+        await bash.wait()
 
 
 @asynccontextmanager

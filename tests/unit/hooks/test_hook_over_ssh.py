@@ -78,7 +78,7 @@ async def test_a_refused_login_is_tried_once_and_says_what_to_do(node, connect):
 
 @pytest.mark.parametrize("place", ["key_file", "private_key"])
 async def test_keys_with_a_passphrase(node, tmp_path, connect, place):
-    locked = node.user_key.export_private_key(passphrase="CANARY-pass")
+    locked = node.user_key.export_private_key(passphrase="CANARY-pass", rounds=1)
     (tmp_path / "locked").write_bytes(locked)
     value = str(tmp_path / "locked") if place == "key_file" else locked.decode()
     extra = {"key_file": None, place: value}
