@@ -50,7 +50,7 @@ gym_lock() {
 # gym_ask COMMAND...: a question to Slurm, bounded in time. Errors come with the answer. Only in $( ): that shell gives up
 # our locks, for it outlives this one should this one be killed.
 gym_ask() {
-  exec 3<&- 7>&- 8>&- 9>&-
+  exec 3<&- 6>&- 7>&- 8>&- 9>&-
   timeout -k 5 "$gym_query_seconds" env TZ=UTC0 "$@" </dev/null 2>&1
 }
 

@@ -55,7 +55,11 @@ gym_submit_locked() {
     gym_tell failed
     return
   fi
-  gym_sbatch_once
+  # One sbatch at a time for a run: slurmctld sheds load by timing out. Whoever waits too long goes all the same.
+  {
+    flock -w "$gym_lock_seconds" 6 2>/dev/null
+    gym_sbatch_once
+  } 6>>"$gym_run/.gym_turn.lock"
 }
 
 # gym_same: whether the chain is still what the decision was based on.
@@ -165,9 +169,7 @@ gym_sbatch_once() {
   if [ "$status" = 0 ] && [ "$gym_ids" = 1 ]; then
     gym_submitted "$gym_id" "$gym_cluster"
   elif gym_refused "$status" "$err"; then
-    rm -f "$gym_dir/.gym_intent"
-    gym_entry '' "${err:-sbatch ended with status $status}" 2>/dev/null
-    gym_message=$err gym_tell refused "$status"
+    gym_refuse "$status" "$err"
   else
     gym_unsure "$status" "$err"
   fi
@@ -176,7 +178,7 @@ gym_sbatch_once() {
 # The one call. Its environment is the login's, plus what gym_forward exports; nothing of ours but descriptor 8. The touch
 # tells when it ended, should nobody be left to read its answer.
 gym_sbatch() {
-  exec 3<&- 7>&- 9>&-
+  exec 3<&- 6>&- 7>&- 9>&-
   cd "$gym_dir" || exit 126
   local timeout sbatch
   timeout=$(type -P timeout) sbatch=$(type -P sbatch)
@@ -205,9 +207,12 @@ gym_job_id() {
 gym_refused() {
   [ "$1" != 0 ] && [ "$1" != 124 ] && [ "$1" != 137 ] || return 1
   [ "$1" != 126 ] && [ "$1" != 127 ] || return 0
-  ! [[ $2 =~ [Tt]imed\ out|[Cc]ontact|[Cc]onnect|[Cc]ommunicat|Zero\ Bytes|[Ss]ocket|[Tt]ransport|[Pp]rotocol|shut ]] || return 1
+  ! [[ $2 =~ $gym_answer_lost ]] || return 1
   [[ $2 =~ "Batch job submission failed:"|[Ii]nvalid|[Uu]nrecognized|"option requires"|"Unable to open"|"does not look like" ]]
 }
+
+gym_answer_lost='[Tt]imed out|Unable to contact|[Cc]onnect failure|[Cc]onnection (refused|reset)|[Cc]ommunication'
+gym_answer_lost+='|Zero Bytes|[Rr]eceive failure|Broken pipe|Unexpected message|Transport endpoint'
 
 # gym_unsure STATUS STDERR: sbatch failed, yet the job may be there ("Socket timed out"): look for it by name.
 gym_unsure() {
@@ -223,15 +228,34 @@ gym_unsure() {
       return
     fi
   fi
+  if gym_third_time "$1"; then
+    gym_refuse "$1" "$2"
+    return
+  fi
   gym_intent "$(gym_now)" 2>/dev/null
   gym_entry '' "not certain whether a job was made: ${2:-sbatch ended with status $1}" 2>/dev/null
   gym_message="sbatch ended with status $1; it may have made a job nevertheless: $2" gym_tell wait "$gym_quiet_seconds"
 }
 
+# gym_third_time STATUS: sbatch said nothing clear three times, each time long enough ago, and no job was ever seen: it is
+# a refusal in words that nobody knows (a site's own wrapper).
+gym_third_time() {
+  local times
+  times=$(($(gym_read "$gym_dir/.gym_unsure" 2>/dev/null | grep -Eo '^[0-9]{1,3}$' || echo 0) + 1))
+  printf '%s\n' "$times" | gym_put "$gym_dir/.gym_unsure" 644 2>/dev/null
+  [ "$times" -ge 3 ] && [ "$1" != 0 ] && [ "$1" != 124 ] && [ "$1" != 137 ]
+}
+
+gym_refuse() { # STATUS STDERR
+  rm -f "$gym_dir/.gym_intent" "$gym_dir/.gym_unsure"
+  gym_entry '' "${2:-sbatch ended with status $1}" 2>/dev/null
+  gym_message=$2 gym_tell refused "$1"
+}
+
 gym_submitted() { # ID CLUSTER
   local cluster=${2#-} marks why
   if gym_message=$(gym_record "$1" "$2" 2>&1); then
-    rm -f "$gym_dir/.gym_intent" "$gym_dir/.gym_sbatch.err"
+    rm -f "$gym_dir/.gym_intent" "$gym_dir/.gym_sbatch.err" "$gym_dir/.gym_unsure"
   else
     gym_message="job $1 is queued, but could not be recorded: $gym_message"
   fi

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -199,6 +200,38 @@ def test_without_a_job_to_be_seen_the_next_try_waits(chains, slurm, turn):
     assert chains.decisions(look)["gpqa"].action is Action.SUBMIT
     assert only(chains.submit(look)).kind is OutcomeKind.SUBMITTED
     assert len(slurm.jobs) == 1
+
+
+def test_a_refusal_in_unknown_words_is_believed_the_third_time(chains, slurm):
+    slurm.plan("sbatch", {"rc": 1, "stderr": "site wrapper: come back with a project"}, always=True)
+    kinds = []
+    for _ in range(3):
+        kinds.append(only(chains.submit(chains.look())).kind)
+        chains.age_intent()
+    assert kinds == [OutcomeKind.WAIT, OutcomeKind.WAIT, OutcomeKind.REFUSED]
+    assert only(chains.submit(chains.look())).kind is OutcomeKind.WAIT
+    slurm.plan("sbatch")
+    chains.age_intent()
+    assert only(chains.submit(chains.look())).kind is OutcomeKind.SUBMITTED
+    assert not (chains.directory() / ".gym_unsure").exists()
+
+
+def test_a_name_that_reads_like_a_lost_answer_is_still_a_refusal(chains, slurm):
+    slurm.plan("sbatch", {"rc": 1, "stderr": "sbatch: error: invalid partition specified: sockets-connect\n"})
+    assert only(chains.submit()).kind is OutcomeKind.REFUSED
+
+
+def test_tasks_of_a_run_call_sbatch_one_after_the_other(tmp_path, slurm):
+    slurm.plan("sbatch", {"delay": 0.7}, always=True)
+    single = [Chains(tmp_path / "out", slurm, name) for name in "abc"]
+    threads = [threading.Thread(target=one.submit) for one in single]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    times = sorted(call["time"] for call in slurm.calls("sbatch"))
+    assert len(times) == 3
+    assert all(later - earlier >= 0.7 for earlier, later in itertools.pairwise(times))
 
 
 def test_a_late_job_is_found_by_the_next_try(chains, slurm):
