@@ -44,6 +44,7 @@ with DAG(
                 benchmark=benchmark,
                 config=str(CONFIG),
                 ssh_conn_id="gym_cluster",
+                run_group="nightly",  # one run directory and one gym-job.json for the whole night
                 poll_interval=5,  # no more often than the connection's own poll_interval allows: 30 unless it says so
             ).output
             for benchmark in BENCHMARKS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -12,9 +13,11 @@ LETTERS = "ABCD"
 
 
 def answer_text(model: str, prompt: str) -> str:
-    """A sentence that ends in one of four boxed letters."""
-    digest = hashlib.sha256(f"{model}\0{prompt}".encode()).digest()
-    return f"The answer is \\boxed{{{LETTERS[digest[0] % len(LETTERS)]}}}"
+    """A sentence that ends in one boxed letter: of the choices that the prompt lists ("A: ..."), or else of four."""
+    letters = "".join(re.findall(r"^([A-Z])[:.)]", prompt, re.MULTILINE)) or LETTERS
+    # Any byte of the digest would do. With this one some answers are right, of the real gym's questions as well.
+    chosen = hashlib.sha256(f"{model}\0{prompt}".encode()).digest()[9]
+    return f"The answer is \\boxed{{{letters[chosen % len(letters)]}}}"
 
 
 def text_of(value: Any) -> str:
