@@ -94,8 +94,10 @@ class Stack:
         if not self.cluster:
             self._script("cluster.sh", "up", "cluster")
             self.cluster = self._environment("cluster.sh", "cluster")
-        options = [f"--set={name}={value}" for name, value in SETTINGS.items()]
-        words = [word for option in options for word in option.split("=", 1)]
+        # SQLite gives up on a lock after 5 s, which many tasks on two cores need.
+        database = f"sqlite:///{self.home}/home/airflow.db?timeout=60"
+        settings = SETTINGS | {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database}
+        words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
         self._script("airflow.sh", "up", "airflow", "--dags", self.dags, "--python", sys.executable, *words)
         found = self._environment("airflow.sh", "airflow")
         self.api = AirflowApi(found["GYM_AIRFLOW_URL"], found["GYM_AIRFLOW_USER"], found["GYM_AIRFLOW_PASSWORD"])

@@ -11,6 +11,7 @@ CLUSTER = "gym_cluster"
 def config(**benchmarks: dict[str, Any]) -> dict[str, Any]:
     """A config with these benchmarks."""
     return {
+        "services": {},
         "compute": {
             "slurm": {
                 "type": "slurm",
