@@ -73,5 +73,6 @@ def _capacity(service: RayServiceConfig, pool: str | None) -> list[str]:
         flags.append(f"--num-gpus={service.num_gpus}")
     resources = service.resources.get(pool or "")
     if resources:
-        flags.append("--resources=" + quote(json.dumps(resources)))
+        whole = {name: int(count) if count == int(count) else count for name, count in resources.items()}
+        flags.append("--resources=" + quote(json.dumps(whole)))
     return flags
