@@ -49,7 +49,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def overrides(*more: str) -> list[str]:
-    """Overrides for one task: ports of its own, since all nodes are one host, and `more`, with RUN for the benchmark."""
+    """For one task: ports of its own, since all nodes are one host, and `more`, where RUN is the benchmark's `run`."""
     policy_port, head_port = free_ports(2)
     words = [f"services.policy.port={policy_port}", f"RUN.head_server.port={head_port}", *more]
     return [word.replace("RUN", "driver.benchmarks.mcqa_small.run") for word in words]

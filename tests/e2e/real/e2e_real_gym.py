@@ -10,9 +10,9 @@ from airflow_gym_provider.operators.gym import GymEvalOperator
 
 FACTS = json.loads((FOLDER / "e2e_real_gym.json").read_text())
 
-with DAG(
-    "e2e_real_gym", default_args={"retry_delay": timedelta(seconds=2), "ssh_conn_id": CLUSTER, "poll_interval": 5}
-):
+DEFAULTS = {"retry_delay": timedelta(seconds=2), "ssh_conn_id": CLUSTER, "poll_interval": 5}
+
+with DAG("e2e_real_gym", default_args=DEFAULTS):
     for name in ("undisturbed", "interrupted"):
         GymEvalOperator(
             task_id=name, config=FACTS["config"], environ=FACTS["environ"], overrides=FACTS["overrides"][name]
