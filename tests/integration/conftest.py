@@ -237,7 +237,7 @@ def unused_tcp_port() -> int:
 
 @pytest.fixture(scope="session")
 def router_ray_image(machines: Cluster) -> str:
-    """An image with the real `ray` and `vllm-router`. Installed on first use, which takes a minute; kept for the next."""
+    """An image with the real `ray` and `vllm-router`. Installed on first use (a minute), and kept."""
     return install("real_router_ray.sh", "real-router-ray", machines)
 
 

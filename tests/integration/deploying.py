@@ -11,7 +11,7 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -93,13 +93,15 @@ class Call:
 class Job:
     """One submitted job and its folder."""
 
-    def __init__(self, cluster: Cluster, config: SubmitConfig, folder: Path, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, cluster: Cluster, config: SubmitConfig, folder: Path, environ: dict[str, str], job: dict
+    ) -> None:
         self.cluster, self.config, self.folder = cluster, config, folder
         (folder / "records").mkdir(parents=True)
         script = folder / "job.sh"
         script.write_text(render_job_script(config, BENCHMARK, str(folder)), encoding="utf-8")
         script.chmod(0o600)
-        self.environ = config.forwarded_environ(environ)
+        self.environ = {**config.forwarded_environ(environ), **job}
         self.submit()
 
     def submit(self) -> None:
@@ -147,6 +149,11 @@ class Job:
         return self
 
     @property
+    def ended_at(self) -> float:
+        """When accounting saw its end, in seconds since 1970."""
+        return float(self.cluster.run(f"SLURM_TIME_FORMAT=%s sacct -nPX -j {self.id} -o End"))
+
+    @property
     def output(self) -> str:
         """What the batch script itself said."""
         return (self.folder / f"slurm-{self.id}.out").read_text()
@@ -188,29 +195,17 @@ class Deployer:
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self.cluster, self.folder, self.jobs = cluster, folder, []
 
-    def __call__(self, config: dict[str, Any], environ: Mapping[str, str] | None = None) -> Job:
-        """Render and queue; the stand-ins record their calls."""
+    def __call__(self, config: dict[str, Any], environ: Mapping[str, str] | None = None, **job: str) -> Job:
+        """Render with `environ` and queue; `job` are more variables of the job. The stand-ins record their calls."""
         folder = self.folder / f"job-{len(self.jobs)}" / BENCHMARK
-        note = {"STANDIN_RECORD_DIR": f"lit:{folder}/records"}
-        wanted = copy.deepcopy(config)
-        for section in (*sections(wanted["services"].values()), wanted["driver"]):
-            section["env"] = {**note, **section.get("env", {})}
-        environ = dict(environ or {})
-        self.jobs.append(Job(self.cluster, load_submit_config(wanted, environ=environ), folder, environ))
+        job["STANDIN_RECORD_DIR"] = f"{folder}/records"
+        loaded = load_submit_config(copy.deepcopy(config), environ=environ or {})
+        self.jobs.append(Job(self.cluster, loaded, folder, dict(environ or {}), job))
         return self.jobs[-1]
 
     def end(self) -> None:
         """End what still runs, so that the next test has the nodes for itself."""
         self.cluster.run(shlex.join(["scancel", *(job.id for job in self.jobs)]) if self.jobs else "true", check=False)
-
-
-def sections(services: Iterable[dict[str, Any]]) -> Iterable[dict[str, Any]]:
-    """Every mapping of a service that takes an `env`: the tiers of a pair too."""
-    for service in services:
-        yield service
-        for tier in ("prefill", "decode"):
-            if tier in service:
-                yield service[tier]
 
 
 def make_image(cluster: Cluster, name: str, programs: Mapping[str, str | Path]) -> str:

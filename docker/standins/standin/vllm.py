@@ -4,6 +4,7 @@ Behaviour is steered by the environment, as a config's `services.<name>.env` can
 
   STANDIN_VLLM_DELAY    seconds before the port opens (default 0)
   STANDIN_VLLM_LATENCY  seconds per answer (default 0)
+  STANDIN_VLLM_PACE     seconds between the pieces of a streamed answer (default 0)
   STANDIN_VLLM_FAIL     start            exit 1 before the port opens
                         exit:SECONDS     exit 1 that long after the port opened
                         health           /health answers 503 for ever

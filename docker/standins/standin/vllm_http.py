@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -134,6 +135,7 @@ class Handler(BaseHTTPRequestHandler):
         for name, data in events:
             self.wfile.write((f"event: {name}\n" if name else "").encode() + f"data: {data}\n\n".encode())
             self.wfile.flush()
+            time.sleep(float(os.environ.get("STANDIN_VLLM_PACE", "0")))
 
     def log_message(self, format: str, *args: Any) -> None:
         """vLLM's access log goes to standard output."""
