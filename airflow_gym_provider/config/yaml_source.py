@@ -91,7 +91,7 @@ def _rendered(text: str, name: str, problems: list[Problem]) -> str | None:
     try:
         return render(text)
     except Exception as error:  # a template engine raises what its filters and macros raise
-        problems.append(Problem(name, f"cannot be rendered as a template: {type(error).__name__}: {error}"))
+        problems.append(Problem(name, f"cannot be rendered as a template: {error}"))
         return None
 
 

@@ -20,6 +20,7 @@ from airflow_gym_provider.hooks.slurm import SlurmHook
 from airflow_gym_provider.operators import _config, _submit
 from airflow_gym_provider.operators._arguments import EvalArguments
 from airflow_gym_provider.operators._cluster import Cluster, kill
+from airflow_gym_provider.operators._finish import finished
 from airflow_gym_provider.operators._memory import MAX_SILENT, SUCCESS, ChainMemory
 from airflow_gym_provider.operators._plan import ChainPlan, chain_key, make_plan
 from airflow_gym_provider.operators._results import log_tails, place_values, result_values
@@ -108,6 +109,14 @@ class ChainTask:
         if reason is EventReason.DEADLINE:
             return self._out_of_time(text)
         self._unknown_for = float((event or {}).get("unknown_for", 0))
+        self._check_killed()
+        done = finished(self.here()[1], event)
+        if done is not None:
+            look, verdict = done
+            decision = decide(look.history(), self.here()[0].bounds, verdict)
+            self.log.info("%s", decision.reason)
+            if decision.action is Action.DONE:
+                return self._green(_Evidence(look, verdict, 0, decision, ours=False))
         return self._advance(may_submit=False)
 
     # -- preparing ------------------------------------------------------------------------------------------------
@@ -124,7 +133,7 @@ class ChainTask:
     def _load(self) -> SubmitConfig:
         arguments = self.arguments
         environ = _config.whole_environ(arguments.environ)
-        return _config.load_config(arguments.config, arguments.overrides, environ, self.context["dag"], self.log)
+        return _config.load_config(arguments.config, arguments.overrides, environ, self.context, self.log)
 
     def _mask(self) -> None:
         """Have this process's masker know the secrets as well: logs of the job are shown from here."""
@@ -190,7 +199,8 @@ class ChainTask:
         history = look.history(base=base, unknown_for=self._unknown_for)
         self._check_killed()
         decision = decide(history, plan.bounds, verdict, settled=settled)
-        return _Evidence(look, verdict, base, decision, bool(look.jobs and history.cancelled_by_us(look.jobs[-1])))
+        ours = bool(look.jobs) and history.cancelled_by_us(look.jobs[-1]) is not None
+        return _Evidence(look, verdict, base, decision, ours)
 
     def _base(self, look: ChainLook, verdict: Verdict | None) -> int:
         """Where the present budget begins: with the first try after a clear, but never behind what still counts."""

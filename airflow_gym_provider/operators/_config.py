@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,21 +16,25 @@ from airflow_gym_provider.config import SubmitConfig, SubmitConfigError, SubmitC
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
+    from airflow.sdk.definitions.context import Context
 
 ConfigSource = str | Path | Sequence[str | Path] | Mapping[str, Any]
 
 
 def load_config(
-    source: ConfigSource, overrides: Sequence[str], environ: Mapping[str, str], dag: DAG | None, log: logging.Logger
+    source: ConfigSource, overrides: Sequence[str], environ: Mapping[str, str], context: Context, log: logging.Logger
 ) -> SubmitConfig:
-    """The config; every secret in it is known to Airflow's masker from here on, warnings are in the log.
+    """The config, the Jinja in its files rendered. Its secrets are known to Airflow's masker from here on, its warnings
+    are in the log.
 
     Raises AirflowFailException with every problem in one readable text: no retry repairs a config.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", SubmitConfigWarning)
         try:
-            config = load_submit_config(_located(source, dag), list(overrides), environ)
+            config = load_submit_config(
+                _located(source, context.get("dag")), list(overrides), environ, render=_renderer(context)
+            )
         except SubmitConfigError as err:
             raise AirflowFailException(f"The submit config cannot be used:\n{err}") from None
         except OSError as err:
@@ -40,6 +44,20 @@ def load_config(
             log.warning("submit config: %s", warning.message)
     mask(config.secret_values())
     return config
+
+
+def _renderer(context: Context) -> Callable[[str], str]:
+    """Jinja as in any template field of the DAG, but always to text: YAML is parsed by us."""
+    environment = context["dag"].get_template_env(force_sandboxed=True)
+
+    def render(text: str) -> str:
+        try:
+            return environment.from_string(text).render(context)
+        except Exception as err:
+            cure = "Braces that are meant as text go between {% raw %} and {% endraw %}"
+            raise ValueError(f"{type(err).__name__}: {err}. {cure}") from None
+
+    return render
 
 
 def mask(values: frozenset[str] | set[str]) -> None:

@@ -34,7 +34,7 @@ def submit_all(operator: GymSubmitOperator, context: Context, environ: Mapping[s
     memory = ChainMemory.of(context)
     memory.begin(context["ti"].max_tries, int(operator.retries or 0), time.time())
     whole = _config.whole_environ(environ)
-    config = _config.load_config(operator.config, operator.overrides, whole, context["dag"], operator.log)
+    config = _config.load_config(operator.config, operator.overrides, whole, context, operator.log)
     names = _names(config, operator.benchmark)
     with SlurmHook(operator.ssh_conn_id, config.cluster.hostname) as hook:
         hook.load()

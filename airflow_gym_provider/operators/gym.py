@@ -35,8 +35,8 @@ class _GymOperator(BaseOperator):
     """
 
     template_fields: Sequence[str] = ("config", "benchmark", "overrides", "ssh_conn_id")
-    # Empty on purpose. With ".yaml" here Airflow would put the text of a file in the place of its name, with its Jinja
-    # rendered: fragments named beside it could not be found any more, and `{{ }}` in a prompt would be lost.
+    # Empty on purpose. With ".yaml" here Airflow would put the text of a file in the place of its name, and fragments
+    # named beside it could not be found any more. The Jinja in the files is rendered when they are read.
     template_ext: Sequence[str] = ()
     ui_color = "#e8f1d4"
 
@@ -90,8 +90,8 @@ class GymEvalOperator(_GymOperator):
     Returns (and pushes to XCom) ids, states, elapsed seconds, paths, counts and metrics: numbers and short texts, at
     most 64 KB. Before it waits it pushes the XCom `gym_job`: where the job and its files are.
 
-    :param config: path of the submit config, list of paths (later over earlier), or a mapping (templated). A path is
-        rendered, its file is not: it is read in the worker when the task runs, `defaults:` fragments from beside it.
+    :param config: path of the submit config, list of paths (later over earlier), or a mapping (templated). Files are
+        read in the worker when the task runs, `defaults:` fragments from beside them; the Jinja in them is rendered.
         Relative paths are looked for beside the DAG file, then in the worker's directory.
     :param benchmark: which one; may be left out when the config has one (templated).
     :param overrides: in Hydra's grammar, such as `compute.cluster.walltime=4:00:00` (templated).

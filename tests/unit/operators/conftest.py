@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
+from airflow.sdk import DAG
 
 
 class Store(dict):
@@ -27,7 +28,7 @@ def context():
         dag_id="nightly", run_id="r1", task_id="eval", map_index=-1, max_tries=10_000, try_number=1, xcoms={}
     )
     run = SimpleNamespace(run_after=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), run_id="r1")
-    return {"ti": ti, "dag_run": run, "dag": None, "task_state_store": Store()}
+    return {"ti": ti, "dag_run": run, "dag": DAG("nightly"), "ds": "2026-01-02", "task_state_store": Store()}
 
 
 @pytest.fixture
