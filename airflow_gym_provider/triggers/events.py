@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from enum import StrEnum
 from typing import Any, TypedDict
 
+from airflow_gym_provider.slurm.states import ending_of
 from airflow_gym_provider.slurm.status import JobStatus
 
 
@@ -22,7 +24,7 @@ class EventReason(StrEnum):
 
 
 class JobEnd(TypedDict):
-    """One job in an event. `elapsed` is in seconds."""
+    """One job in an event. `elapsed` is in seconds. `accounted`: accounting has this end too, with its failed steps."""
 
     job_id: str
     state: str
@@ -30,15 +32,22 @@ class JobEnd(TypedDict):
     exit_code: int | None
     signal: int | None
     elapsed: int
+    failed_steps: list[str]
+    accounted: bool
 
 
 class JobEvent(TypedDict):
-    """The payload of a trigger's event. `unknown_for`: seconds for which Slurm has not known the job (LOST only)."""
+    """The payload of a trigger's event.
+
+    `unknown_for`: seconds for which Slurm has not known the job (LOST only). `at`: when it was fired, in seconds since
+    1970.
+    """
 
     reason: str
     text: str
     jobs: list[JobEnd]
     unknown_for: float
+    at: float
 
 
 def job_end(status: JobStatus) -> JobEnd:
@@ -50,6 +59,8 @@ def job_end(status: JobStatus) -> JobEnd:
         "exit_code": status.exit_code,
         "signal": status.signal,
         "elapsed": status.elapsed,
+        "failed_steps": list(status.failed_steps)[:20],
+        "accounted": any(ending_of(row.state) is status.ending for row in status.rows),
     }
 
 
@@ -57,7 +68,7 @@ def job_event(
     reason: EventReason, text: str = "", jobs: list[JobEnd] | None = None, unknown_for: float = 0
 ) -> JobEvent:
     """An event's payload: nothing but JSON."""
-    return {"reason": reason.value, "text": text, "jobs": jobs or [], "unknown_for": unknown_for}
+    return {"reason": reason.value, "text": text, "jobs": jobs or [], "unknown_for": unknown_for, "at": time.time()}
 
 
 def reason_of(event: dict[str, Any] | None) -> EventReason | None:

@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from airflow_gym_provider.exceptions import SlurmAuthenticationError, SlurmUnreachableError
+from airflow_gym_provider.slurm.accounting import JobRow
 from airflow_gym_provider.slurm.progress import Progress
 from airflow_gym_provider.slurm.states import Ending
 from airflow_gym_provider.slurm.status import JobRef, JobStatus
@@ -46,9 +47,16 @@ def test_an_end_is_the_event():
     lines, event = say(Follower([REF]), look(state="TIMEOUT", live=False, ending=Ending.TIMEOUT, elapsed=62))
     assert lines == ["job 60: TIMEOUT after 00:01:02"]
     assert event["reason"] == "ended"
-    assert event["jobs"] == [
-        {"job_id": "60", "state": "TIMEOUT", "ending": "TIMEOUT", "exit_code": None, "signal": None, "elapsed": 62}
-    ]
+    [end] = event["jobs"]
+    assert (end["job_id"], end["state"], end["ending"], end["elapsed"]) == ("60", "TIMEOUT", "TIMEOUT", 62)
+    assert (end["exit_code"], end["failed_steps"], end["accounted"]) == (None, [], False)
+
+
+def test_an_event_tells_whether_accounting_has_the_end_too():
+    done = {"state": "COMPLETED", "live": False, "ending": Ending.COMPLETED, "failed_steps": ("step 60.0 FAILED 1:0",)}
+    [end] = say(Follower([REF]), look(**done, rows=(JobRow("60", "COMPLETED"),)))[1]["jobs"]
+    assert (end["accounted"], end["failed_steps"]) == (True, ["step 60.0 FAILED 1:0"])
+    assert say(Follower([REF]), look(**done, rows=(JobRow("60", "RUNNING"),)))[1]["jobs"][0]["accounted"] is False
 
 
 @pytest.mark.parametrize("state", ["REQUEUED", "COMPLETING", "FOO", ""])
