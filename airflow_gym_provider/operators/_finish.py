@@ -1,7 +1,7 @@
 """The short way to green: what the watcher just saw of a job that COMPLETED, against the files that lie on the cluster.
 
-When two hundred evaluations end together, two hundred tasks that each ask squeue and sacct are a storm over a login node
-that the watcher has just asked for all of them in one call. So a task that was woken by "COMPLETED", seconds ago and
+When two hundred evaluations end together, two hundred tasks that ask squeue and sacct each are a storm over a node
+that the watcher has just asked for all of them in one call. So a task that was woken by a "COMPLETED" of seconds ago,
 written in accounting, looks at its directory alone: is that the chain's only job, did nobody here cancel it, are the
 results complete? Anything else, and any doubt, goes the long way and asks Slurm.
 """
