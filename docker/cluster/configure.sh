@@ -46,6 +46,7 @@ configure() {
     # Slurm from 23.11 on looks for cgroups even if nothing uses them, and a container has none to give.
     slurm_is_at_least 23 11 && echo 'CgroupPlugin=disabled' >>"$dir/etc/cgroup.conf.new"
     chmod 0644 "$dir"/etc/{slurm,gres,plugstack,cgroup}.conf.new
+    ! separate_nodes || echo "Epilog=$cluster_parts/epilog.sh" >>"$dir/etc/slurm.conf.new"
     # In one step each: somebody may be using the cluster at this moment.
     for file in "$dir"/etc/*.new; do mv "$file" "${file%.new}"; done
     # Ordinary files: slurmd says that they are no devices, and counts them all the same.
