@@ -11,6 +11,7 @@ from airflow_gym_provider.config.services import BaseModelServiceConfig
 from airflow_gym_provider.jobscript.health import HealthCheck
 from airflow_gym_provider.jobscript.nodes import host_word
 from airflow_gym_provider.jobscript.quoting import quote
+from airflow_gym_provider.jobscript.steps import ONE_TASK
 from airflow_gym_provider.jobscript.templating import render_template
 
 HEALTH_PORT = 13133
@@ -85,7 +86,7 @@ class Collector:
         return f"${{nodes[{self.config.placement.driver_node}]}}"
 
     def _options(self, *, image: bool) -> list[str]:
-        options = ["--overlap", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1"]
+        options = [*ONE_TASK, "--job-name=collector"]
         if self.config.placement.total_nodes > 1:
             options.append(f"--nodelist={host_word(self.config.placement.driver_node)}")
         if image and self.config.otel.container is not None:

@@ -9,6 +9,9 @@ from airflow_gym_provider.jobscript.names import file_stem
 from airflow_gym_provider.jobscript.quoting import heredoc_delimiter, quote
 from airflow_gym_provider.jobscript.templating import render_template
 
+ONE_TASK = ("--overlap", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1")
+"""Options of every step: one process on one node, beside the other steps, whatever the job's own directives say."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -56,7 +59,8 @@ class Step:
         )
 
     def _options(self) -> list[str]:
-        options = ["--overlap", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1"]
+        # The name is what accounting calls the step; without one it would be "bash".
+        options = [*ONE_TASK, f"--job-name={file_stem(self.name)}"]
         if self.nodes is not None:
             options.append('--nodelist="${nodes[' + ("node" if len(self.nodes) > 1 else str(self.nodes[0])) + ']}"')
         if self.container is not None:

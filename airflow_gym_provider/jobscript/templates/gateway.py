@@ -29,6 +29,7 @@ from typing import Any
 import aiohttp
 import ray
 from ray import serve
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
@@ -200,6 +201,24 @@ def all_running(instances: int) -> bool:
     return sum(count for state, count in deployment.replica_states.items() if state == "RUNNING") >= instances
 
 
+def has_what_it_needs() -> str:
+    """Runs on every node before any replica does: returns once what the image lacked has been installed there."""
+    for _ in range(450):
+        if subprocess.run([sys.executable, "-c", "import aiohttp, ray.serve"], check=False).returncode == 0:
+            return socket.gethostname()
+        time.sleep(2)
+    raise RuntimeError(f"aiohttp or Ray Serve cannot be imported on {socket.gethostname()}; is there a package index?")
+
+
+def wait_for_nodes() -> None:
+    """Return when every node of the cluster is able to run a replica."""
+    task = ray.remote(num_cpus=0)(has_what_it_needs)
+    nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"]]
+    ray.get(
+        [task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote() for node in nodes]
+    )
+
+
 def arguments() -> argparse.Namespace:
     """The command line, as the job script wrote it."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
@@ -225,6 +244,7 @@ def main() -> None:
     if given.per_node is not None:
         options["max_replicas_per_node"] = given.per_node
     try:
+        wait_for_nodes()
         serve.start(
             proxy_location="HeadOnly",
             http_options={

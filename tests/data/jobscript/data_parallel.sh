@@ -89,7 +89,7 @@ GYM_POOL_LARGE_NODES=$(IFS=, && echo "${nodes[*]:1:2}")
 export GYM_POOL_LARGE_NODES
 
 # Service judge: vLLM on one node.
-srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 \
+srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=judge \
   --nodelist="${nodes[0]}" \
   --no-container-mount-home \
   --container-image=vllm/image:1 \
@@ -103,7 +103,7 @@ END_JUDGE
 started judge logs/judge-"$SLURM_JOB_ID".log
 
 # Service policy: the node that serves the API, and the first ranks.
-srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 \
+srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=policy \
   --nodelist="${nodes[1]}" \
   --no-container-mount-home \
   --container-image=vllm/image:1 \
@@ -122,7 +122,7 @@ END_POLICY
 started policy logs/policy-"$SLURM_JOB_ID".log
 
 # Service policy: the other ranks, without an API.
-srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 \
+srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=policy \
   --nodelist="${nodes[2]}" \
   --no-container-mount-home \
   --container-image=vllm/image:1 \
@@ -148,7 +148,7 @@ check_alive
 
 driver_status=0
 # The driver: gpqa.
-srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 \
+srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=driver-b4def8 \
   --nodelist="${nodes[1]}" \
   --no-container-mount-home \
   --container-image=gym:1 \

@@ -87,7 +87,7 @@ export RAY_HEAD_NODE_IP="${addresses[0]}"
 # Service policy: the Ray Serve gateway and its vLLM instances.
 place=0
 for node in 0 1 2 3; do
-  srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 \
+  srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=policy \
     --nodelist="${nodes[node]}" \
     --no-container-mount-home \
     --container-image=vllm/image:1 \
@@ -125,12 +125,12 @@ install_missing() {
 # Ray would hide all GPUs from the gateway's replicas, which ask for none: their servers do.
 export RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=0
 export RAY_ADDRESS="$ray_address"
+command -v ray >/dev/null || install_missing
+# Beside the start of Ray; the gateway waits for this on every node before it puts a replica there.
+install_missing &
 if (($1 > 0)); then
-  install_missing
   join_ray
 fi
-command -v ray >/dev/null || install_missing
-install_missing &
 start_ray_head
 wait
 
@@ -167,6 +167,7 @@ from typing import Any
 import aiohttp
 import ray
 from ray import serve
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
@@ -338,6 +339,24 @@ def all_running(instances: int) -> bool:
     return sum(count for state, count in deployment.replica_states.items() if state == "RUNNING") >= instances
 
 
+def has_what_it_needs() -> str:
+    """Runs on every node before any replica does: returns once what the image lacked has been installed there."""
+    for _ in range(450):
+        if subprocess.run([sys.executable, "-c", "import aiohttp, ray.serve"], check=False).returncode == 0:
+            return socket.gethostname()
+        time.sleep(2)
+    raise RuntimeError(f"aiohttp or Ray Serve cannot be imported on {socket.gethostname()}; is there a package index?")
+
+
+def wait_for_nodes() -> None:
+    """Return when every node of the cluster is able to run a replica."""
+    task = ray.remote(num_cpus=0)(has_what_it_needs)
+    nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"]]
+    ray.get(
+        [task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote() for node in nodes]
+    )
+
+
 def arguments() -> argparse.Namespace:
     """The command line, as the job script wrote it."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
@@ -363,6 +382,7 @@ def main() -> None:
     if given.per_node is not None:
         options["max_replicas_per_node"] = given.per_node
     try:
+        wait_for_nodes()
         serve.start(
             proxy_location="HeadOnly",
             http_options={
@@ -402,7 +422,7 @@ check_alive
 
 driver_status=0
 # The driver: gpqa.
-srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 \
+srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=driver-b4def8 \
   --nodelist="${nodes[0]}" \
   --no-container-mount-home \
   --container-image=gym:1 \

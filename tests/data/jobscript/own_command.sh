@@ -83,7 +83,7 @@ done
 export HEAD_NODE_IP="${addresses[0]}"
 
 # Service policy: vLLM on one node.
-srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 \
+srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=policy \
   --no-container-mount-home \
   --container-image=vllm/image:1 \
   bash -s <<'END_POLICY' >>logs/policy-"$SLURM_JOB_ID".log 2>&1 &
@@ -101,7 +101,7 @@ check_alive
 
 driver_status=0
 # The driver: swe.
-srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 \
+srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=driver-b4def8 \
   --no-container-mount-home \
   --container-image=harness:1 \
   --container-mounts=/scratch/evals/gym-job-20260101T000000Z-abcdef/swe:/scratch/evals/gym-job-20260101T000000Z-abcdef/swe \

@@ -89,7 +89,7 @@ GYM_POOL_DECODE_NODES=$(IFS=, && echo "${nodes[*]:1:2}")
 export GYM_POOL_DECODE_NODES
 
 # Service llm-prefill: vLLM on one node.
-srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 \
+srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=llm-prefill \
   --nodelist="${nodes[0]}" \
   --no-container-mount-home \
   --container-image=vllm/image:1 \
@@ -106,7 +106,7 @@ END_LLM_PREFILL
 started llm-prefill logs/llm-prefill-"$SLURM_JOB_ID".log
 
 # Service llm-decode: the node that serves the API, and the first ranks.
-srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 \
+srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=llm-decode \
   --nodelist="${nodes[1]}" \
   --no-container-mount-home \
   --container-image=vllm/image:1 \
@@ -130,7 +130,7 @@ END_LLM_DECODE
 started llm-decode logs/llm-decode-"$SLURM_JOB_ID".log
 
 # Service llm-decode: the other ranks, without an API.
-srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 \
+srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=llm-decode \
   --nodelist="${nodes[2]}" \
   --no-container-mount-home \
   --container-image=vllm/image:1 \
@@ -156,7 +156,7 @@ END_LLM_DECODE
 started llm-decode logs/llm-decode-"$SLURM_JOB_ID".log
 
 # Service llm: the router in front of the two tiers.
-srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 \
+srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=llm \
   --nodelist="${nodes[0]}" \
   --no-container-mount-home \
   --container-image=reg/vllm-router:1 \
@@ -185,7 +185,7 @@ check_alive
 
 driver_status=0
 # The driver: gpqa.
-srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 \
+srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=driver-b4def8 \
   --nodelist="${nodes[0]}" \
   --no-container-mount-home \
   --container-image=gym:1 \

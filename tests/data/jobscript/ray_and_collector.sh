@@ -163,14 +163,14 @@ service:
 END_COLLECTOR_CONFIG
 
 # The collector, on the driver's node; it listens before any service starts.
-srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --nodelist="${nodes[0]}" \
+srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=collector --nodelist="${nodes[0]}" \
   otelcol-contrib --config /scratch/evals/gym-job-20260101T000000Z-abcdef/gpqa/otel/collector.yaml </dev/null >>logs/collector-"$SLURM_JOB_ID".log 2>&1 &
 collector_pid=$!
 started collector logs/collector-"$SLURM_JOB_ID".log
 wait_healthy collector logs/collector-"$SLURM_JOB_ID".log 60 "http://localhost:13133/"
 
 # Service policy: vLLM on one node.
-srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 \
+srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=policy \
   --nodelist="${nodes[0]}" \
   --no-container-mount-home \
   --container-image=vllm/image:1 \
@@ -184,7 +184,7 @@ END_POLICY
 started policy logs/policy-"$SLURM_JOB_ID".log
 
 # Service tools: the head of a Ray cluster.
-srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 \
+srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=tools \
   --nodelist="${nodes[0]}" \
   --no-container-mount-home \
   --container-image=rayproject/ray:2.50.0 \
@@ -204,7 +204,7 @@ started tools logs/tools-"$SLURM_JOB_ID".log
 # Service tools: its workers on pool aux.
 place=0
 for node in 1 2; do
-  srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 \
+  srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=tools \
     --nodelist="${nodes[node]}" \
     --no-container-mount-home \
     --container-image=rayproject/ray:2.50.0 \
@@ -232,7 +232,7 @@ check_alive
 
 driver_status=0
 # The driver: gpqa.
-srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 \
+srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=driver-b4def8 \
   --nodelist="${nodes[0]}" \
   --no-container-mount-home \
   --container-image=python:3.12 \
@@ -277,7 +277,7 @@ say "the driver ended with status $driver_status, log" logs/driver-"$SLURM_JOB_I
 
 # One more scrape, then the collector has to flush. SIGTERM goes to the collector itself, since srun would kill it.
 sleep 15
-srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --nodelist="${nodes[0]}" \
+srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=collector --nodelist="${nodes[0]}" \
   pkill --signal TERM --full -- '^([^ ]*/)?otelcol\-contrib --config /scratch/evals/gym\-job\-20260101T000000Z\-abcdef/gpqa/otel/collector\.yaml$' </dev/null >>logs/collector-"$SLURM_JOB_ID".log 2>&1
 for ((i = 0; i < 30; i++)); do
   kill -0 "$collector_pid" 2>/dev/null || break

@@ -87,7 +87,7 @@ export RAY_HEAD_NODE_IP="${addresses[0]}"
 # Service policy: one vLLM instance across nodes, over Ray.
 place=0
 for node in 0 1; do
-  srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 \
+  srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=policy \
     --nodelist="${nodes[node]}" \
     --no-container-mount-home \
     --container-image=vllm/image:1 \
@@ -140,7 +140,7 @@ check_alive
 
 driver_status=0
 # The driver: gpqa.
-srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 \
+srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=driver-b4def8 \
   --nodelist="${nodes[0]}" \
   --no-container-mount-home \
   --container-image=gym:1 \

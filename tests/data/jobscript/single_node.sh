@@ -64,7 +64,7 @@ wait_healthy() {
 }
 
 # Service policy: vLLM on one node.
-srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 \
+srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=policy \
   --no-container-mount-home \
   --container-image=vllm/vllm-openai:v0.11.0 \
   --container-mounts=/models:/models,/cache:/root/.cache:ro \
@@ -88,7 +88,7 @@ END_POLICY
 started policy logs/policy-"$SLURM_JOB_ID".log
 
 # Service judge: vLLM on one node.
-srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 \
+srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=judge \
   --no-container-mount-home \
   --container-image=vllm/vllm-openai:v0.11.0 \
   bash -s <<'END_JUDGE' >>logs/judge-"$SLURM_JOB_ID".log 2>&1 &
@@ -107,7 +107,7 @@ check_alive
 
 driver_status=0
 # The driver: gpqa.
-srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 \
+srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=driver-b4def8 \
   --no-container-mount-home \
   --container-image=reg/gym:9 \
   '--container-mounts=/lustre/my evals/gym-job-20260101T000000Z-abcdef/gpqa:/lustre/my evals/gym-job-20260101T000000Z-abcdef/gpqa,/data:/data' \

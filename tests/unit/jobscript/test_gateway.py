@@ -103,7 +103,16 @@ def program(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     requests.Request = object  # type: ignore[attr-defined]
     for name in ("PlainTextResponse", "Response", "StreamingResponse"):
         setattr(responses, name, object)
-    names = {"ray": ray, "ray.serve": serve, "starlette.requests": requests, "starlette.responses": responses}
+    util, strategies = types.ModuleType("ray.util"), types.ModuleType("ray.util.scheduling_strategies")
+    strategies.NodeAffinitySchedulingStrategy = object  # type: ignore[attr-defined]
+    names = {
+        "ray": ray,
+        "ray.serve": serve,
+        "ray.util": util,
+        "ray.util.scheduling_strategies": strategies,
+        "starlette.requests": requests,
+        "starlette.responses": responses,
+    }
     for name, module in {
         **names,
         "starlette": types.ModuleType("starlette"),
