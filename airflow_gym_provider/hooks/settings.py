@@ -62,6 +62,7 @@ class SshSettings:
     ciphers: tuple[str, ...] = ()
     poll_floor: float = DEFAULT_POLL_FLOOR
     slurm_bin: str | None = None
+    host_is_configs: bool = False
 
     @classmethod
     def read(cls, conn: Connection, extra: Mapping[str, Any], hostname: str | None = None) -> SshSettings:
@@ -95,6 +96,7 @@ class SshSettings:
             ciphers=tuple(ciphers.split(",") if isinstance(ciphers, str) else ciphers),
             poll_floor=_number(conn_id, "poll_interval", extra.get("poll_interval"), DEFAULT_POLL_FLOOR),
             slurm_bin=extra.get("slurm_bin") or None,
+            host_is_configs=not conn.host,
         )
 
     def asyncssh_options(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from airflow_gym_provider.exceptions import (
     SlurmUnreachableError,
 )
 from airflow_gym_provider.hooks.loop import LoopThread
-from airflow_gym_provider.hooks.settings import SshSettings
+from airflow_gym_provider.hooks.settings import DEFAULT_POLL_FLOOR, SshSettings
 from airflow_gym_provider.hooks.transport import run_local, run_ssh
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class SlurmHook(BaseHook):
                 "give the operator ssh_conn_id=<an SSH connection to that login node>"
             )
         self._settings: SshSettings | None = None
+        self._poll_floor = LOCAL_POLL_FLOOR if ssh_conn_id is None else DEFAULT_POLL_FLOOR
         self._conn: Any = None
         self._connecting: asyncio.Lock | None = None
         self._thread: LoopThread | None = None
@@ -88,7 +89,7 @@ class SlurmHook(BaseHook):
         """Read the connection, once; None when local. Asks Airflow, so not from an event loop."""
         if not self.local and self._settings is None:
             conn = self.get_connection(str(self.ssh_conn_id))
-            self._settings = SshSettings.read(conn, conn.extra_dejson if conn.extra else {}, self.hostname)
+            self._take(SshSettings.read(conn, conn.extra_dejson if conn.extra else {}, self.hostname))
         return self._settings
 
     async def aload(self) -> SshSettings | None:
@@ -96,8 +97,20 @@ class SlurmHook(BaseHook):
         if not self.local and self._settings is None:
             conn = await get_async_connection(str(self.ssh_conn_id))
             extra = await get_async_extra_dejson(conn) if conn.extra else {}
-            self._settings = SshSettings.read(conn, extra, self.hostname)
+            self._take(SshSettings.read(conn, extra, self.hostname))
         return self._settings
+
+    def _take(self, settings: SshSettings) -> None:
+        self._settings, self._poll_floor = settings, settings.poll_floor
+
+    def forget(self) -> None:
+        """Read the connection again before the next connect: it may be repaired by then."""
+        self._settings = None
+
+    @property
+    def needed_hostname(self) -> str | None:
+        """The config's hostname, when the connection names no host of its own; known after `load`."""
+        return self.hostname if self._settings and self._settings.host_is_configs else None
 
     @property
     def slurm_bin(self) -> str | None:
@@ -107,7 +120,7 @@ class SlurmHook(BaseHook):
     @property
     def poll_floor(self) -> float:
         """The shortest time between two status calls in seconds: the extra `poll_interval`, or 30; locally 1."""
-        return self._settings.poll_floor if self._settings else LOCAL_POLL_FLOOR
+        return self._poll_floor
 
     # -- running --------------------------------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ def make_trigger(chain: ChainTask, waiting: Waiting) -> SlurmJobTrigger:
     return SlurmJobTrigger(
         job_ids=[waiting.job_id],
         ssh_conn_id=arguments.ssh_conn_id,
-        hostname=plan.hostname if arguments.ssh_conn_id else None,
+        hostname=cluster.hook.needed_hostname,
         poll_interval=arguments.poll_interval,
         deadline=chain.deadline,
         lost_after=arguments.lost_after,

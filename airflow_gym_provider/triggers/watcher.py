@@ -96,6 +96,7 @@ class Watcher:
             while await self._pause():
                 await self._look()
             await self._hook.aclose()
+            self._hook.forget()
             if not self._subscriptions:  # nothing is awaited from here to the end: whoever comes next starts a new task
                 return
 
@@ -132,6 +133,8 @@ class Watcher:
         self._looked_at = self._now()
         self._failures = min(self._failures + 1, 20) if look.slow_down else 0
         self._spread = 1 - random.uniform(0, _JITTER)  # noqa: S311
+        if not look.statuses:
+            self._hook.forget()
         for subscription in taking_part:
             subscription.give(look)
         if look.fatal is not None:

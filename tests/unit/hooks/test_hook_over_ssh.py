@@ -76,6 +76,7 @@ async def test_a_refused_login_is_tried_once_and_says_what_to_do(node, connect):
     assert node.connects == 1
 
 
+@pytest.mark.filterwarnings("ignore:.*bcrypt")
 @pytest.mark.parametrize("place", ["key_file", "private_key"])
 async def test_keys_with_a_passphrase(node, tmp_path, connect, place):
     locked = node.user_key.export_private_key(passphrase="CANARY-pass", rounds=1)
@@ -163,3 +164,28 @@ async def test_outputs_are_drained_together_and_capped(node, connect, monkeypatc
         answer = await hook.arun(noisy, timeout=20)
     assert len(answer.stderr) == 1_000
     assert answer.stdout.count("o") >= 100_000
+
+
+async def test_a_repaired_connection_is_read_again(node, connect):
+    hook = SlurmHook("login")
+    connect(node.connection(key_file="/nowhere"))
+    with pytest.raises(SlurmSettingsError, match="/nowhere"):
+        await hook.arun(script())
+    connect(node.connection(poll_interval=7))
+    hook.forget()
+    await hook.arun(script())
+    assert hook.poll_floor == 7
+    hook.forget()
+    assert hook.poll_floor == 7
+    await hook.aclose()
+
+
+async def test_the_configs_hostname_is_needed_only_without_another(node, connect):
+    connect(node.connection())
+    hook = SlurmHook("login", "elsewhere")
+    await hook.aload()
+    assert hook.needed_hostname is None
+    connect('{"conn_type": "ssh"}')
+    hook = SlurmHook("login", "elsewhere")
+    await hook.aload()
+    assert hook.needed_hostname == "elsewhere"

@@ -20,9 +20,13 @@ class Hook:
 
     def __init__(self, *_):
         self.closed = 0
+        self.forgotten = 0
 
     async def aload(self):
         return None
+
+    def forget(self):
+        self.forgotten += 1
 
     async def aclose(self):
         self.closed += 1
@@ -113,13 +117,16 @@ def test_looks_that_fail_come_less_and_less_often_then_as_before(run, looks):
 def test_a_login_node_that_refuses_is_asked_once(run, looks):
     looks.answer = lambda now: Observation.failed(SlurmAuthenticationError("login refused"), fatal=True)
 
+    hook = Hook()
+
     async def main():
-        watcher = Watcher(Hook())
+        watcher = Watcher(hook)
         return await asyncio.gather(*(follow(watcher, str(n), 3600) for n in range(1, 6)))
 
     came = run(main())
     assert len(looks) == 1
     assert all(each[-1].fatal for each in came)
+    assert hook.forgotten  # the connection may be repaired when somebody asks again
 
 
 def test_when_nobody_waits_any_more_the_connection_is_closed_and_opens_again(run, looks):
