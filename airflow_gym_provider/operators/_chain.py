@@ -6,7 +6,6 @@ memory alone. Everything that goes on in a later try leaves as ChainRetry, every
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -62,7 +61,7 @@ class _Evidence:
 class ChainTask:
     """The chain of one task instance, for as long as one worker process holds it."""
 
-    def __init__(self, arguments: EvalArguments, context: Context, log: logging.Logger) -> None:
+    def __init__(self, arguments: EvalArguments, context: Context, log: Any) -> None:
         self.arguments = arguments
         self.context = context
         self.log = log
@@ -171,7 +170,8 @@ class ChainTask:
             return self._submit(seen)
         if decision.action is Action.STOP:
             if seen.ours and not self.here()[0].bounds.resumable:
-                return self._run_again(seen, may_submit=may_submit)
+                self._run_again(seen, may_submit=may_submit)
+                return None
             self._red(seen)
         if decision.action is Action.WAIT:
             return self._wait(seen)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +21,7 @@ ConfigSource = str | Path | Sequence[str | Path] | Mapping[str, Any]
 
 
 def load_config(
-    source: ConfigSource, overrides: Sequence[str], environ: Mapping[str, str], context: Context, log: logging.Logger
+    source: ConfigSource, overrides: Sequence[str], environ: Mapping[str, str], context: Context, log: Any
 ) -> SubmitConfig:
     """The config, the Jinja in its files rendered. Its secrets are known to Airflow's masker from here on, its warnings
     are in the log.

@@ -16,8 +16,8 @@ from airflow_gym_provider.operators.retry import retry_arguments
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from airflow.sdk.bases.operator import OperatorPartial
     from airflow.sdk.definitions.context import Context
+    from airflow.sdk.definitions.mappedoperator import OperatorPartial
 
     from airflow_gym_provider.operators._arguments import EvalArguments
     from airflow_gym_provider.operators._chain import ChainTask, Waiting
@@ -60,7 +60,7 @@ class _GymOperator(BaseOperator):
         self.ssh_conn_id = ssh_conn_id
 
     @classmethod
-    def partial(cls, **kwargs: Any) -> OperatorPartial:  # type: ignore[override]
+    def partial(cls, **kwargs: Any) -> OperatorPartial:
         """As of every operator, with our retries: see the class."""
         partial: OperatorPartial = super().partial(**(kwargs | retry_arguments()))
         return partial

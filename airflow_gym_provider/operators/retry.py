@@ -43,7 +43,7 @@ _LONGEST_DELAY = 600.0
 
 def backoff(count: int) -> float:
     """Seconds before try `count` (from 1) of something that was refused for now: 15, 30, 60 … 600."""
-    return min(_FIRST_DELAY * 2 ** min(count - 1, 10), _LONGEST_DELAY)
+    return min(_FIRST_DELAY * 2.0 ** min(count - 1, 10), _LONGEST_DELAY)
 
 
 class ChainRetryPolicy(RetryPolicy):
