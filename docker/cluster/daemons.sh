@@ -68,7 +68,7 @@ start_sshd() {
     # sshd as root insists on this folder, which systemd would have made.
     [ "$(id -u)" != 0 ] || mkdir -p /run/sshd
     start_in_node_world sshd "$(command -v sshd)" -D -e -f "$dir/etc/sshd_config"
-    wait_for sshd 10 ssh-keyscan -T 2 -p "$ssh_port" 127.0.0.1
+    wait_for sshd 10 ssh-keyscan -t ed25519 -T 2 -p "$ssh_port" 127.0.0.1
 }
 
 node_is_usable() {
