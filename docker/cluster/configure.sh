@@ -43,21 +43,23 @@ configure() {
     for file in slurm.conf slurmdbd.conf gres.conf plugstack.conf cgroup.conf sshd_config; do
         (umask 077 && fill "$file" >"$dir/etc/$file.new")
     done
-    # Slurm from 23.11 on looks for cgroups even if nothing uses them, and a container has none to give.
-    slurm_is_at_least 23 11 && echo 'CgroupPlugin=disabled' >>"$dir/etc/cgroup.conf.new"
+    without_cgroups >>"$dir/etc/cgroup.conf.new"
     chmod 0644 "$dir"/etc/{slurm,gres,plugstack,cgroup}.conf.new
     ! separate_nodes || echo "Epilog=$cluster_parts/epilog.sh" >>"$dir/etc/slurm.conf.new"
     # In one step each: somebody may be using the cluster at this moment.
     for file in "$dir"/etc/*.new; do mv "$file" "${file%.new}"; done
     # Ordinary files: slurmd says that they are no devices, and counts them all the same.
     for gpu in 0 1 2 3 4 5 6 7; do : >"$dir/lib/gpu$gpu"; done
-    # Slurm from 23.02 on looks for cgroups even if nothing uses them, and a container has none to give.
-    if slurm_is_at_least 24 5; then
-        echo 'CgroupPlugin=disabled' >>"$dir/etc/cgroup.conf"
-    elif slurm_is_at_least 23 2; then
-        printf '%s\n' 'CgroupPlugin=cgroup/v1' 'IgnoreSystemd=yes' >>"$dir/etc/cgroup.conf"
-    fi
     prepare_names
+}
+
+# Slurm from 23.02 on looks for cgroups even if nothing uses them, and a container has none to give.
+without_cgroups() {
+    if slurm_is_at_least 24 5; then
+        echo 'CgroupPlugin=disabled'
+    elif slurm_is_at_least 23 2; then
+        printf '%s\n' 'CgroupPlugin=cgroup/v1' 'IgnoreSystemd=yes'
+    fi
 }
 
 slurm_is_at_least() {
