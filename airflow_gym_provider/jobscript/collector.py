@@ -48,10 +48,10 @@ class Collector:
 
     def render_end(self) -> str:
         """The section after the driver: a last scrape, SIGTERM to the collector, at most half a minute to flush."""
-        # Anchored at the start of the command line: the srun that started it has all of this in its own, further on.
-        # srun has put the folder in front that it found the binary in.
+        # Anchored at the start of the command line, since the srun that started it has all of this further on in its
+        # own. In front there may be the folder in which srun found the binary, and an interpreter if it is a script.
         name = posixpath.basename(self.config.otel.binary)
-        pattern = f"^([^ ]*/)?{re.escape(name)} --config {re.escape(self._path())}$"
+        pattern = f"^([^ ]+ )?([^ ]*/)?{re.escape(name)} --config {re.escape(self._path())}$"
         return render_template(
             "collector_end.sh.j2",
             otel=self.config.otel,

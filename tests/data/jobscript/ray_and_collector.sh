@@ -278,7 +278,7 @@ say "the driver ended with status $driver_status, log" logs/driver-"$SLURM_JOB_I
 # One more scrape, then the collector has to flush. SIGTERM goes to the collector itself, since srun would kill it.
 sleep 15
 srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=collector --nodelist="${nodes[0]}" \
-  pkill --signal TERM --full -- '^([^ ]*/)?otelcol\-contrib --config /scratch/evals/gym\-job\-20260101T000000Z\-abcdef/gpqa/otel/collector\.yaml$' </dev/null >>logs/collector-"$SLURM_JOB_ID".log 2>&1
+  pkill --signal TERM --full -- '^([^ ]+ )?([^ ]*/)?otelcol\-contrib --config /scratch/evals/gym\-job\-20260101T000000Z\-abcdef/gpqa/otel/collector\.yaml$' </dev/null >>logs/collector-"$SLURM_JOB_ID".log 2>&1
 for ((i = 0; i < 30; i++)); do
   kill -0 "$collector_pid" 2>/dev/null || break
   sleep 1

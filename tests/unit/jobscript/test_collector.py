@@ -101,7 +101,7 @@ def test_only_the_collector_itself_is_told_to_end(tmp_path: Path) -> None:
     assert pkill.argv[:4] == ["--signal", "TERM", "--full", "--"]
     line = f"otelcol-contrib --config {tmp_path / RUN / 'bench' / 'otel' / 'collector.yaml'}"
     pattern = re.compile(pkill.argv[4])
-    assert pattern.search(line) and pattern.search(f"/usr/bin/{line}")
+    assert pattern.search(line) and pattern.search(f"/usr/bin/{line}") and pattern.search(f"python3 /usr/bin/{line}")
     assert not pattern.search(f"srun --overlap {line}") and not pattern.search(f"srun /usr/bin/{line}")
     assert not pattern.search(line.replace("bench/otel", "other/otel"))
 
