@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from airflow_gym_provider.chain import Action, ChainLook, Decision, Submission, decide
+from airflow_gym_provider.chain import Action, Submission, decide
 from airflow_gym_provider.chain.endings import PROGRESS
 from airflow_gym_provider.config import SubmitConfig
 from airflow_gym_provider.exceptions import ChainRetry, ChainStopped
@@ -19,11 +19,11 @@ from airflow_gym_provider.hooks.slurm import SlurmHook
 from airflow_gym_provider.operators import _config, _submit
 from airflow_gym_provider.operators._arguments import EvalArguments
 from airflow_gym_provider.operators._cluster import Cluster, kill
+from airflow_gym_provider.operators._evidence import Evidence, gather
 from airflow_gym_provider.operators._finish import finished
 from airflow_gym_provider.operators._memory import MAX_SILENT, SUCCESS, ChainMemory
 from airflow_gym_provider.operators._plan import ChainPlan, chain_key, make_plan
 from airflow_gym_provider.operators._results import log_tails, place_values, result_values
-from airflow_gym_provider.results import Verdict, judge
 from airflow_gym_provider.slurm.states import Ending
 from airflow_gym_provider.triggers.events import EventReason, reason_of
 
@@ -45,17 +45,6 @@ class Waiting:
 
     job_id: str
     submitted_at: float | None = None
-
-
-@dataclass
-class _Evidence:
-    """One look, judged."""
-
-    look: ChainLook
-    verdict: Verdict | None
-    base: int
-    decision: Decision
-    ours: bool  # the newest job was cancelled on our request
 
 
 class ChainTask:
@@ -115,7 +104,7 @@ class ChainTask:
             decision = decide(look.history(), self.here()[0].bounds, verdict)
             self.log.info("%s", decision.reason)
             if decision.action is Action.DONE:
-                return self._green(_Evidence(look, verdict, 0, decision, ours=False))
+                return self._green(Evidence(look, verdict, 0, decision, ours=False))
         return self._advance(may_submit=False)
 
     # -- preparing ------------------------------------------------------------------------------------------------
@@ -159,7 +148,7 @@ class ChainTask:
                 return step
         raise ChainRetry(f"{seen.decision.reason}; that did not change in {_LOOKS} looks", passing=True)
 
-    def _act(self, seen: _Evidence, *, may_submit: bool) -> Waiting | None:
+    def _act(self, seen: Evidence, *, may_submit: bool) -> Waiting | None:
         """Do what was decided; None to look again."""
         decision = seen.decision
         if decision.action is Action.ADOPT:
@@ -177,41 +166,20 @@ class ChainTask:
             return self._wait(seen)
         return None
 
-    def _run_again(self, seen: _Evidence, *, may_submit: bool) -> None:
+    def _run_again(self, seen: Evidence, *, may_submit: bool) -> None:
         """Airflow ended a try, so its job was cancelled, and wants another: no failure of the benchmark."""
         if not may_submit:
             raise ChainRetry(f"{seen.decision.reason.split(';')[0]}; starting again", self.arguments.retry_delay)
         self.memory.budget_base = len(seen.look.jobs)
         self.memory.save()
 
-    def _look(self) -> _Evidence:
+    def _look(self) -> Evidence:
         self._check_killed()
-        plan, cluster = self.here()
-        found = cluster.look(self.memory.place.get("clusters", ()))
-        for problem in found.problems:
-            self.log.warning("%s", problem)
-        look = found.chains[plan.benchmark]
-        verdict = judge(look.survey, plan.spec) if look.survey is not None else None
-        if verdict is not None and not verdict.looked:
-            verdict = None  # says nothing about the results: `decide` then waits
-        base = self._base(look, verdict)
         settled = self._results_since is not None and self._results_left() <= 0
-        history = look.history(base=base, unknown_for=self._unknown_for)
+        cluster = self.here()[1]
+        seen = gather(cluster, self.memory, self.log, unknown_for=self._unknown_for, settled=settled)
         self._check_killed()
-        decision = decide(history, plan.bounds, verdict, settled=settled)
-        ours = bool(look.jobs) and history.cancelled_by_us(look.jobs[-1]) is not None
-        return _Evidence(look, verdict, base, decision, ours)
-
-    def _base(self, look: ChainLook, verdict: Verdict | None) -> int:
-        """Where the present budget begins: with the first try after a clear, but never behind what still counts."""
-        if self.memory.new_budget:
-            live = [at for at, job in enumerate(look.jobs) if job.live]
-            base = live[0] if live else len(look.jobs)
-            if not live and look.jobs and look.jobs[-1].ending is Ending.COMPLETED and verdict and verdict.complete:
-                base -= 1  # finished in the end, although the task was red: take it
-            self.memory.budget_base, self.memory.new_budget = base, False
-            self.memory.save()
-        return min(self.memory.budget_base, len(look.jobs))
+        return seen
 
     def _begin_anew(self) -> bool:
         """A green task was cleared after its memory had been purged: its finished directory is not what is wanted."""
@@ -224,7 +192,7 @@ class ChainTask:
 
     # -- submitting -----------------------------------------------------------------------------------------------
 
-    def _submit(self, seen: _Evidence) -> Waiting | None:
+    def _submit(self, seen: Evidence) -> Waiting | None:
         plan, cluster = self.here()
         config = self._config or self._load()
         environ = _config.whole_environ(self.arguments.environ)
@@ -268,16 +236,18 @@ class ChainTask:
 
     # -- waiting --------------------------------------------------------------------------------------------------
 
-    def _wait_for(self, seen: _Evidence) -> Waiting:
+    def _wait_for(self, seen: Evidence) -> Waiting:
         job = next(job for job in reversed(seen.look.jobs) if job.ref.job_id == seen.decision.job_id)
         return self._note(Waiting(job.ref.key, job.ref.submitted_at))
 
-    def _wait(self, seen: _Evidence) -> Waiting | None:
+    def _wait(self, seen: Evidence) -> Waiting | None:
         """WAIT: for results here, for a job in the trigger, for Slurm in a later try."""
-        newest = seen.look.jobs[-1] if seen.look.jobs else None
+        newest = seen.newest
         if newest is not None and newest.ending is Ending.COMPLETED and seen.look.wait is None:
             if self._results_since is None:
                 self._results_since = time.monotonic()
+            elif self._results_left() <= 0:  # they cannot be read: that says nothing about them
+                raise ChainRetry(seen.decision.reason, passing=True)
             self.sleep(max(0.0, min(_RESULT_LOOKS, self._results_left())))
             return None
         if newest is not None and not newest.known and seen.look.wait is None:
@@ -315,7 +285,7 @@ class ChainTask:
 
     # -- ways out -------------------------------------------------------------------------------------------------
 
-    def _green(self, seen: _Evidence) -> dict[str, Any]:
+    def _green(self, seen: Evidence) -> dict[str, Any]:
         plan, cluster = self.here()
         self._warn_of_steps(seen)
         cluster.count(seen.decision)
@@ -324,31 +294,31 @@ class ChainTask:
         self.memory.save()
         return result_values(plan, seen.look, seen.verdict, seen.base)
 
-    def _again(self, seen: _Evidence) -> NoReturn:
+    def _again(self, seen: Evidence) -> NoReturn:
         self._warn_of_steps(seen)
         self._show_logs(seen)
         delay = self.arguments.retry_delay
-        newest = seen.look.jobs[-1] if seen.look.jobs else None
+        newest = seen.newest
         if newest is None or newest.ending in _FREE_ENDINGS or newest.exit_code == PROGRESS:
             delay = min(delay, _LONGEST_FREE_DELAY)  # nothing went wrong that time would mend
         raise ChainRetry(seen.decision.reason, delay)
 
-    def _red(self, seen: _Evidence) -> NoReturn:
+    def _red(self, seen: Evidence) -> NoReturn:
         plan, cluster = self.here()
         self._warn_of_steps(seen)
         self._show_logs(seen)
         cluster.count(seen.decision)
         raise ChainStopped(f"{plan.benchmark}: {seen.decision.reason}. Logs and results: {plan.job_dir}")
 
-    def _warn_of_steps(self, seen: _Evidence) -> None:
-        for step in seen.look.jobs[-1].failed_steps if seen.look.jobs else ():
+    def _warn_of_steps(self, seen: Evidence) -> None:
+        for step in seen.newest.failed_steps if seen.newest else ():
             self.log.warning("%s", step)
 
-    def _show_logs(self, seen: _Evidence) -> None:
-        if self._config is None or not seen.look.jobs or seen.decision.ending in _QUIET_ENDINGS:
+    def _show_logs(self, seen: Evidence) -> None:
+        if self._config is None or seen.newest is None or seen.decision.ending in _QUIET_ENDINGS:
             return
         plan, cluster = self.here()
-        for path, text in log_tails(cluster.hook, plan, seen.look.jobs[-1].ref.job_id):
+        for path, text in log_tails(cluster.hook, plan, seen.newest.ref.job_id):
             self.log.info("the end of %s:\n%s", path, text)
 
     # -- being ended ----------------------------------------------------------------------------------------------

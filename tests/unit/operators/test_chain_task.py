@@ -67,7 +67,7 @@ class FakeCluster:
 def cluster(monkeypatch):
     FakeCluster.looks, FakeCluster.outcomes, FakeCluster.log = [], [], []
     monkeypatch.setattr(module, "Cluster", FakeCluster)
-    monkeypatch.setattr(module, "judge", lambda survey, spec: survey.verdict)
+    monkeypatch.setattr("airflow_gym_provider.operators._evidence.judge", lambda survey, spec: survey.verdict)
     monkeypatch.setattr(module, "log_tails", lambda *_: [])
     clock = {"now": 1000.0}
     monkeypatch.setattr(module.time, "time", lambda: clock["now"])
@@ -195,6 +195,16 @@ def test_results_may_come_late(cluster, task):
     cluster.looks = [look(job(7)), late, late, late, look(job(7, Ending.COMPLETED), verdict=DONE)]
     chain.start()
     assert chain.resume(chain.plan.as_dict(), {"reason": "ended"})["complete"] is True
+
+
+def test_results_that_cannot_be_read_are_no_verdict(cluster, task):
+    chain = task()
+    unread = Verdict(False, "the results could not be read", 0, None, looked=False)
+    cluster.looks = [look(job(7)), look(job(7, Ending.COMPLETED), verdict=unread)]
+    chain.start()
+    with pytest.raises(ChainRetry, match="could not be read") as caught:
+        chain.resume(chain.plan.as_dict(), {"reason": "ended"})
+    assert caught.value.passing
 
 
 def test_results_that_never_come(cluster, task, submit_config):

@@ -1,0 +1,55 @@
+"""One look at a chain, judged: jobs, results, the budget they count for, and what comes next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_gym_provider.chain import ChainLook, Decision, decide
+from airflow_gym_provider.operators._cluster import Cluster
+from airflow_gym_provider.operators._memory import ChainMemory
+from airflow_gym_provider.results import Verdict, judge
+from airflow_gym_provider.slurm.jobs import JobStatus
+from airflow_gym_provider.slurm.states import Ending
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a look found. `base`: how many jobs belong to earlier budgets. `ours`: we had the newest job cancelled."""
+
+    look: ChainLook
+    verdict: Verdict | None
+    base: int
+    decision: Decision
+    ours: bool = False
+
+    @property
+    def newest(self) -> JobStatus | None:
+        """The chain's last job, if there is one."""
+        return self.look.jobs[-1] if self.look.jobs else None
+
+
+def gather(cluster: Cluster, memory: ChainMemory, log: Any, *, unknown_for: float, settled: bool) -> Evidence:
+    """Look and decide. `unknown_for` and `settled` as of `chain.decide`. Raises as `Cluster.look`."""
+    plan = cluster.plan
+    found = cluster.look(memory.place.get("clusters", ()))
+    for problem in found.problems:
+        log.warning("%s", problem)
+    look = found.chains[plan.benchmark]
+    verdict = judge(look.survey, plan.spec) if look.survey is not None else None
+    base = _budget_base(memory, look, verdict)
+    history = look.history(base=base, unknown_for=unknown_for)
+    ours = bool(look.jobs) and history.cancelled_by_us(look.jobs[-1]) is not None
+    return Evidence(look, verdict, base, decide(history, plan.bounds, verdict, settled=settled), ours)
+
+
+def _budget_base(memory: ChainMemory, look: ChainLook, verdict: Verdict | None) -> int:
+    """Where the present budget begins: with the first try after a clear, but never behind what still counts."""
+    if memory.new_budget:
+        live = [at for at, job in enumerate(look.jobs) if job.live]
+        base = live[0] if live else len(look.jobs)
+        if not live and look.jobs and look.jobs[-1].ending is Ending.COMPLETED and verdict and verdict.complete:
+            base -= 1  # finished in the end, although the task was red: take it
+        memory.budget_base, memory.new_budget = base, False
+        memory.save()
+    return min(memory.budget_base, len(look.jobs))
