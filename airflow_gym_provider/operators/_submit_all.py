@@ -27,19 +27,21 @@ if TYPE_CHECKING:
     from airflow_gym_provider.operators.gym import GymSubmitOperator
 
 _ROUNDS = 5
+_REFUSED = "refused"
 
 
 def submit_all(operator: GymSubmitOperator, context: Context, environ: Mapping[str, str]) -> dict[str, Any]:
     """Queue what is not queued yet and return the record. Raises as ChainRetryPolicy expects."""
     memory = ChainMemory.of(context)
-    memory.begin(context["ti"].max_tries, int(operator.retries or 0), time.time())
+    if memory.begin(context["ti"].max_tries, int(operator.retries or 0), time.time()):
+        memory.place.pop(_REFUSED, None)
     whole = _config.whole_environ(environ)
     config = _config.load_config(operator.config, operator.overrides, whole, context, operator.log)
     names = _names(config, operator.benchmark)
     with SlurmHook(operator.ssh_conn_id, config.cluster.hostname) as hook:
         hook.load()
         run = _Run(operator, context, memory, config, hook)
-        errors = run.queue(names, _config.forwarded(config, whole))
+        errors = run.queue(names, _config.forwarded(config, whole), memory)
         record = run.record()
     context["ti"].xcom_push(key="return_value", value=record)
     if errors:
@@ -74,9 +76,13 @@ class _Run:
         self.files = _submit.run_files(config, self.run_dir, self.key, extra)
         memory.save()
 
-    def queue(self, names: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
-        """Queue these; for each that was refused for good, why. Raises ChainRetry when one was refused for now."""
-        left, errors, later = list(names), dict[str, str](), dict[str, ChainRetry]()
+    def queue(self, names: Sequence[str], environ: Mapping[str, str], memory: ChainMemory) -> dict[str, str]:
+        """Queue these; for each that was refused for good, why. Raises ChainRetry when one was refused for now.
+
+        What was refused for good is remembered: a retry for the others does not ask for it again.
+        """
+        errors: dict[str, str] = memory.place.setdefault(_REFUSED, {})
+        left, later = [name for name in names if name not in errors], dict[str, ChainRetry]()
         for _ in range(_ROUNDS):
             waits: list[int] = []
             for name, outcome in self._round(left, environ).items():
@@ -96,6 +102,7 @@ class _Run:
             if not left:
                 break
             time.sleep(max(waits, default=0))
+        memory.save()
         if left or later:
             reasons = [str(err) for err in later.values()] or [f"{', '.join(left)}: not queued yet"]
             raise ChainRetry("; ".join(dict.fromkeys(reasons)), passing=True)

@@ -1,0 +1,128 @@
+"""Every benchmark of a config, queued once."""
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_gym_provider.chain import ChainLook, ChainPlace, Outcome, OutcomeKind, SubmitReport
+from airflow_gym_provider.exceptions import ChainRetry
+from airflow_gym_provider.operators import _submit_all as module
+from airflow_gym_provider.operators._memory import SUCCESS, ChainMemory
+from airflow_gym_provider.operators.gym import GymSubmitOperator
+
+RECORD = {"schema_version": 1, "benchmarks": []}
+BAD_PARTITION = (
+    "sbatch: error: invalid partition specified: gpux\n"
+    "sbatch: error: Batch job submission failed: Invalid partition name specified"
+)
+LIMIT = "sbatch: error: AssocMaxSubmitJobLimit"
+
+
+@pytest.fixture
+def queue(monkeypatch, submit_config):
+    """Three benchmarks. `queue.answers`: benchmark to outcomes, one after the other; `queue.jobs`: what is queued."""
+    section = submit_config["driver"]["benchmarks"]["gpqa"]
+    submit_config["driver"]["benchmarks"] = dict.fromkeys("abc", section)
+
+    class Queue:
+        answers = {}  # noqa: RUF012
+        jobs = {}  # noqa: RUF012
+        rounds = []  # noqa: RUF012
+        directories = set()  # noqa: RUF012
+
+    queue = Queue()
+
+    def look(self, names):
+        queue.directories.add(self.run_dir)
+        places = {name: ChainPlace.at(self.run_dir, name, self.key) for name in names}
+        return {name: ChainLook(place, ids=queue.jobs.get(name, ())) for name, place in places.items()}
+
+    def submit(hook, config, run, submissions, environ, **_):
+        names = [submission.place.benchmark for submission in submissions]
+        queue.rounds.append(names)
+        outcomes = {}
+        for name in names:
+            given = queue.answers.get(name, [])
+            outcomes[name] = given.pop(0) if given else Outcome(OutcomeKind.SUBMITTED, job_id="7")
+            if outcomes[name].kind is OutcomeKind.SUBMITTED:
+                queue.jobs[name] = ("7",)
+        return SubmitReport(outcomes)
+
+    monkeypatch.setattr(module._Run, "_look", look)
+    monkeypatch.setattr(module._Run, "record", lambda self: RECORD)
+    monkeypatch.setattr(module._submit, "submit", submit)
+    monkeypatch.setattr(module.time, "sleep", lambda seconds: None)
+    Queue.answers, Queue.jobs, Queue.rounds, Queue.directories = {}, {}, [], set()
+    return queue
+
+
+def run(submit_config, context, **changes):
+    operator = GymSubmitOperator(task_id="submit", config=submit_config, **changes)
+    return module.submit_all(operator, context, {})
+
+
+def refused(text):
+    return Outcome(OutcomeKind.REFUSED, text, returncode=1, stderr=text)
+
+
+def test_all_in_one_round_and_the_record_comes_back(queue, submit_config, context):
+    assert run(submit_config, context) == RECORD
+    assert queue.rounds == [["a", "b", "c"]]
+    assert ChainMemory.of(context).outcome == SUCCESS
+
+
+def test_only_those_that_are_wanted(queue, submit_config, context):
+    run(submit_config, context, benchmark=["c", "a"])
+    assert queue.rounds == [["c", "a"]]
+    with pytest.raises(AirflowFailException, match="there is no 'x'"):
+        run(submit_config, context, benchmark="x")
+
+
+def test_a_retry_queues_what_is_missing_alone(queue, submit_config, context):
+    queue.jobs["b"] = ("5",)
+    run(submit_config, context)
+    assert queue.rounds == [["a", "c"]]
+    run(submit_config, context)
+    assert queue.rounds == [["a", "c"]]
+
+
+def test_one_that_is_refused_for_good_keeps_nobody(queue, submit_config, context):
+    queue.answers["b"] = [refused(BAD_PARTITION)]
+    with pytest.raises(AirflowFailException, match=r"b: .*partition"):
+        run(submit_config, context)
+    assert set(queue.jobs) == {"a", "c"}
+    assert context["ti"].xcoms["return_value"] == RECORD
+
+
+def test_one_that_is_refused_for_now_is_tried_again_later(queue, submit_config, context):
+    queue.answers["b"] = [refused(LIMIT)]
+    with pytest.raises(ChainRetry) as caught:
+        run(submit_config, context)
+    assert caught.value.passing
+    assert run(submit_config, context) == RECORD
+    assert queue.rounds == [["a", "b", "c"], ["b"]]
+
+
+def test_what_was_refused_for_good_is_not_asked_for_again(queue, submit_config, context):
+    queue.answers = {"a": [refused(BAD_PARTITION)], "b": [refused(LIMIT)]}
+    with pytest.raises(ChainRetry):
+        run(submit_config, context)
+    with pytest.raises(AirflowFailException, match=r"a: .*partition"):
+        run(submit_config, context)
+    assert queue.rounds == [["a", "b", "c"], ["b"]]
+    context["ti"].max_tries += 1
+    assert run(submit_config, context) == RECORD
+    assert queue.rounds[-1] == ["a"]
+
+
+def test_what_is_not_clear_is_looked_at_again_at_once(queue, submit_config, context):
+    queue.answers["a"] = [Outcome(OutcomeKind.CHANGED), Outcome(OutcomeKind.WAIT, wait=30)]
+    assert run(submit_config, context) == RECORD
+    assert queue.rounds == [["a", "b", "c"], ["a"], ["a"]]
+
+
+def test_a_cleared_success_is_queued_anew_in_another_directory(queue, submit_config, context):
+    run(submit_config, context)
+    queue.jobs.clear()
+    context["ti"].max_tries += 1
+    run(submit_config, context)
+    assert len(queue.directories) == 2
