@@ -9,6 +9,7 @@ from airflow_gym_provider.jobscript.driver import driver_step
 from airflow_gym_provider.jobscript.health import HealthCheck, render_health_checks
 from airflow_gym_provider.jobscript.nodes import render_node_setup
 from airflow_gym_provider.jobscript.quoting import quote
+from airflow_gym_provider.jobscript.ray_setup import ray_driver_exports, render_ray_setup
 from airflow_gym_provider.jobscript.services import service_steps
 from airflow_gym_provider.jobscript.steps import Step
 from airflow_gym_provider.jobscript.templating import render_template
@@ -28,16 +29,15 @@ def render_job_script(config: SubmitConfig, benchmark: str, job_dir: str) -> str
     _check_job_dir(job_dir)
     collector = Collector(config, benchmark, job_dir) if config.otel.enabled else None
     steps = {name: service_steps(config, name) for name in config.deployed_services}
-    sections = [setup] if (setup := render_node_setup(config)) else []
+    sections = [setup for setup in (render_node_setup(config), render_ray_setup(config)) if setup]
     sections += [collector.render_start()] if collector else []
     sections += [step.render() for started in steps.values() for step in started]
     checks = _health_checks(config, steps)
     if steps:
         sections.append(render_health_checks(checks))
     node = config.placement.driver_node if config.placement.total_nodes > 1 else None
-    driver = driver_step(
-        config, benchmark, job_dir, node=node, defaults=collector.driver_exports() if collector else {}
-    )
+    defaults = ray_driver_exports(config) | (collector.driver_exports() if collector else {})
+    driver = driver_step(config, benchmark, job_dir, node=node, defaults=defaults)
     sections.append(
         render_template(
             "driver.sh.j2",

@@ -9,6 +9,14 @@ from airflow_gym_provider.jobscript.services.vllm import text_flag
 from airflow_gym_provider.jobscript.steps import Step
 from airflow_gym_provider.jobscript.templating import render_template
 
+# The router insists on a port for its own metrics and ends if that is taken, as by the router of another job.
+_FREE_METRICS_PORT = """\
+metrics_port=29000
+while (: <>"/dev/tcp/127.0.0.1/$metrics_port") 2>/dev/null; do
+  metrics_port=$((metrics_port + 1))
+done
+"""
+
 
 def router_step(config: SubmitConfig, name: str, service: VllmPDServiceConfig) -> Step:
     """``vllm-router`` on all interfaces, told every endpoint of both tiers: one per tier, or one per node."""
@@ -25,12 +33,14 @@ def router_step(config: SubmitConfig, name: str, service: VllmPDServiceConfig) -
         f"--request-timeout-secs {service.request_timeout_secs}",
         text_flag("--log-level", service.log_level),
         f"--worker-startup-timeout-secs {_patience(config, name)}",
+        "--worker-startup-check-interval 5",
+        '--prometheus-port "$metrics_port"',
     ]
     body = render_template(
         "step_body.sh.j2",
         exports=export_lines(service.env, f"services.{name}.env"),
         pre_command=service.pre_command.rstrip("\n"),
-        command=" \\\n  ".join(["exec vllm-router --vllm-pd-disaggregation", *flags]),
+        command=_FREE_METRICS_PORT + " \\\n  ".join(["exec vllm-router --vllm-pd-disaggregation", *flags]),
     )
     return Step(
         title=f"Service {name}: the router in front of the two tiers.",

@@ -18,6 +18,8 @@ from airflow_gym_provider.jobscript.templating import render_template
 
 # Only the server that owns the API may have several API processes; vLLM refuses these on a headless one.
 _API_ONLY_FLAGS = ("--api-server-count", "-asc")
+# Seconds that nodes wait for each other when no health check says how long the service may take.
+_PATIENCE = 3600
 _RAY_BACKEND = "--distributed-executor-backend ray"
 
 
@@ -124,6 +126,7 @@ class VllmDeployment:
             self.serve([_RAY_BACKEND], self.extra_words()),
             ray_port=self.where.ray_port,
             count=len(self.where.nodes),
+            patience=self.service.health_check.timeout_seconds if self.service.health_check else _PATIENCE,
         )
         arguments = [address_word(self.where.first_node)]
         return [self.step("one vLLM instance across nodes, over Ray", self.where.nodes, body, arguments)]

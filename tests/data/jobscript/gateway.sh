@@ -84,6 +84,14 @@ done
 export HEAD_NODE_IP="${addresses[0]}"
 export RAY_HEAD_NODE_IP="${addresses[0]}"
 
+# Ray refuses whoever does not know its token, and would make one up on the first node: all steps get the same. What the
+# submitting environment says wins.
+export RAY_AUTH_MODE="${RAY_AUTH_MODE:-token}"
+if [[ $RAY_AUTH_MODE == token && -z ${RAY_AUTH_TOKEN:-}${RAY_AUTH_TOKEN_PATH:-} ]]; then
+  RAY_AUTH_TOKEN=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
+  export RAY_AUTH_TOKEN
+fi
+
 # Service policy: the Ray Serve gateway and its vLLM instances.
 place=0
 for node in 0 1 2 3; do
@@ -431,6 +439,7 @@ srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=driver-b4def8
   bash -s <<'END_DRIVER' >>logs/driver-"$SLURM_JOB_ID".log 2>&1 || driver_status=$?
 {
 set -euo pipefail
+export RAY_ADDRESS=local
 
 gym eval run \
   +output_jsonl_fpath=/scratch/evals/gym-job-20260101T000000Z-abcdef/gpqa/artifacts/rollouts.jsonl \

@@ -162,6 +162,10 @@ srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=llm \
   --container-image=reg/vllm-router:1 \
   bash -s -- 0 "${nodes[0]}" "${nodes[1]}" <<'END_LLM' >>logs/llm-"$SLURM_JOB_ID".log 2>&1 &
 {
+metrics_port=29000
+while (: <>"/dev/tcp/127.0.0.1/$metrics_port") 2>/dev/null; do
+  metrics_port=$((metrics_port + 1))
+done
 exec vllm-router --vllm-pd-disaggregation \
   --host 0.0.0.0 \
   --port 8000 \
@@ -172,7 +176,9 @@ exec vllm-router --vllm-pd-disaggregation \
   --intra-node-data-parallel-size 1 \
   --request-timeout-secs 86400 \
   --log-level error \
-  --worker-startup-timeout-secs 180
+  --worker-startup-timeout-secs 180 \
+  --worker-startup-check-interval 5 \
+  --prometheus-port "$metrics_port"
 } </dev/null
 END_LLM
 started llm logs/llm-"$SLURM_JOB_ID".log

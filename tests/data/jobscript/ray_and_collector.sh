@@ -88,6 +88,14 @@ GYM_POOL_AUX_NODES=$(IFS=, && echo "${nodes[*]:1:2}")
 export GYM_POOL_AUX_NODES
 export GYM_RAY_ADDRESS_TOOLS="${nodes[0]}:6379"
 
+# Ray refuses whoever does not know its token, and would make one up on the first node: all steps get the same. What the
+# submitting environment says wins.
+export RAY_AUTH_MODE="${RAY_AUTH_MODE:-token}"
+if [[ $RAY_AUTH_MODE == token && -z ${RAY_AUTH_TOKEN:-}${RAY_AUTH_TOKEN_PATH:-} ]]; then
+  RAY_AUTH_TOKEN=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
+  export RAY_AUTH_TOKEN
+fi
+
 # The collector's configuration. The shell fills in hosts and job id; the token stays a reference that the collector
 # resolves from its environment.
 mkdir -p otel

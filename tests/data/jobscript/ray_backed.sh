@@ -84,6 +84,14 @@ done
 export HEAD_NODE_IP="${addresses[0]}"
 export RAY_HEAD_NODE_IP="${addresses[0]}"
 
+# Ray refuses whoever does not know its token, and would make one up on the first node: all steps get the same. What the
+# submitting environment says wins.
+export RAY_AUTH_MODE="${RAY_AUTH_MODE:-token}"
+if [[ $RAY_AUTH_MODE == token && -z ${RAY_AUTH_TOKEN:-}${RAY_AUTH_TOKEN_PATH:-} ]]; then
+  RAY_AUTH_TOKEN=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
+  export RAY_AUTH_TOKEN
+fi
+
 # Service policy: one vLLM instance across nodes, over Ray.
 place=0
 for node in 0 1; do
@@ -121,7 +129,16 @@ serve=(env RAY_ADDRESS="$ray_address" vllm serve org/model \
 
 # One command on every node, where this image's Ray has it; else head and workers by hand.
 if ray symmetric-run --help >/dev/null 2>&1; then
-  exec ray symmetric-run --address "$ray_address" --min-nodes 2 -- "${serve[@]}"
+  # By itself it waits for half a minute: images of different nodes are ready further apart than that.
+  export RAY_SYMMETRIC_RUN_CLUSTER_WAIT_TIMEOUT="${RAY_SYMMETRIC_RUN_CLUSTER_WAIT_TIMEOUT:-3600}"
+  symmetric=(ray symmetric-run --address "$ray_address" --min-nodes 2 -- "${serve[@]}")
+  (($1 > 0)) || exec "${symmetric[@]}"
+  # A worker fails, however long it may wait, if it comes much earlier than the head.
+  until "${symmetric[@]}"; do
+    ((SECONDS < 3600)) || exit 1
+    sleep 5
+  done
+  exit 0
 fi
 if (($1 > 0)); then
   join_ray
@@ -149,6 +166,7 @@ srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=driver-b4def8
   bash -s <<'END_DRIVER' >>logs/driver-"$SLURM_JOB_ID".log 2>&1 || driver_status=$?
 {
 set -euo pipefail
+export RAY_ADDRESS=local
 
 gym eval run \
   +output_jsonl_fpath=/scratch/evals/gym-job-20260101T000000Z-abcdef/gpqa/artifacts/rollouts.jsonl \

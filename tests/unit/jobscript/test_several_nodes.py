@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,32 @@ def test_one_instance_over_nodes_with_symmetric_run(tmp_path: Path) -> None:
     for call in _by_node(played.of("ray")).values():
         assert call.argv[:6] == ["symmetric-run", "--address", "10.0.0.1:6379", "--min-nodes", "2", "--"]
         assert call.argv[6:11] == ["env", "RAY_ADDRESS=10.0.0.1:6379", "vllm", "serve", "/m/it's"]
+        assert call.env["RAY_SYMMETRIC_RUN_CLUSTER_WAIT_TIMEOUT"] == "60"
+
+
+def test_all_steps_of_a_job_with_ray_share_a_token_made_for_it(tmp_path: Path) -> None:
+    tree = _tree({"policy": _vllm(tensor_parallel_size=8)}, {"main": (2, None)})
+    played = _play(tree, tmp_path, {"ray": 2, "vllm": 1})
+    (token,) = {call.env["RAY_AUTH_TOKEN"] for call in (*played.of("ray"), *played.of("vllm"), *played.of("gym"))}
+    assert re.fullmatch("[0-9a-f]{64}", token)
+    assert {call.env["RAY_AUTH_MODE"] for call in played.of("ray")} == {"token"}
+
+
+def test_what_the_submitting_environment_says_of_rays_token_wins(tmp_path: Path) -> None:
+    tree = _tree({"policy": _vllm(tensor_parallel_size=8)}, {"main": (2, None)})
+    for environ in ({"RAY_AUTH_MODE": "disabled"}, {"RAY_AUTH_TOKEN": "mine"}, {"RAY_AUTH_TOKEN_PATH": "/t"}):
+        call = _play(tree, tmp_path / "".join(environ), {"ray": 2, "vllm": 1}, environ=environ).of("vllm")[0]
+        assert environ.items() <= call.env.items()
+        assert call.env.get("RAY_AUTH_TOKEN") == environ.get("RAY_AUTH_TOKEN")
+
+
+def test_the_driver_does_not_join_the_ray_of_a_vllm_beside_it(tmp_path: Path) -> None:
+    tree = _tree({"policy": _vllm(tensor_parallel_size=8)}, {"main": (2, None)})
+    assert _play(tree, tmp_path / "a", {"ray": 2, "vllm": 1}).of("gym")[0].env["RAY_ADDRESS"] == "local"
+    tree["driver"]["env"] = {"RAY_ADDRESS": "lit:auto"}
+    assert _play(tree, tmp_path / "b", {"ray": 2, "vllm": 1}).of("gym")[0].env["RAY_ADDRESS"] == "auto"
+    beside = _tree({"policy": _vllm(), "ray": {"type": "ray", "container": "ray"}}, {"main": (1, None)})
+    assert "RAY_ADDRESS" not in _play(beside, tmp_path / "c", {"ray": 1, "vllm": 1}).of("gym")[0].env
 
 
 def test_the_driver_follows_the_policy_and_sees_where_everything_is(tmp_path: Path) -> None:
@@ -144,6 +171,7 @@ def test_prefill_and_decode_behind_a_router(tmp_path: Path) -> None:
         "--prefill", "http://n0:8001", "--decode", "http://n1:8002",
         "--prefill-policy", "cache_aware", "--decode-policy", "cache_aware", "--intra-node-data-parallel-size", "1",
         "--request-timeout-secs", "86400", "--log-level", "error", "--worker-startup-timeout-secs", "180",
+        "--worker-startup-check-interval", "5", "--prometheus-port", router.flag("--prometheus-port"),
     ]  # fmt: skip
     assert [call.argv[-1] for call in played.of("curl")] == [
         "http://localhost:8001/health",
