@@ -10,7 +10,7 @@ from airflow_gym_provider.slurm.progress import Progress
 from airflow_gym_provider.triggers.events import EventReason, job_event
 from airflow_gym_provider.triggers.follow import Follower
 from airflow_gym_provider.triggers.observe import look_here
-from airflow_gym_provider.triggers.slurm import SlurmJobTrigger
+from airflow_gym_provider.triggers.slurm import EVENT_AFTER, SlurmJobTrigger
 
 if TYPE_CHECKING:
     from airflow_gym_provider.operators._chain import ChainTask, Waiting
@@ -41,6 +41,7 @@ def make_trigger(chain: ChainTask, waiting: Waiting) -> SlurmJobTrigger:
         job_name=plan.job_name,
         benchmark=plan.benchmark,
         rollouts_path=plan.spec.rollouts_path if plan.spec.judged_by == "rollouts" else None,
+        not_before=time.time() + EVENT_AFTER,
     )
 
 

@@ -103,7 +103,7 @@ class SlurmJobSensor(BaseSensorOperator):
         return look_here(self._hook, self._trigger().refs(), {})
 
     def _trigger(self) -> SlurmJobTrigger:
-        from airflow_gym_provider.triggers.slurm import SlurmJobTrigger  # noqa: PLC0415
+        from airflow_gym_provider.triggers.slurm import EVENT_AFTER, SlurmJobTrigger  # noqa: PLC0415
 
         return SlurmJobTrigger(
             job_ids=list(job_ids(self.jobs)),
@@ -111,6 +111,7 @@ class SlurmJobSensor(BaseSensorOperator):
             hostname=self.hostname if self.ssh_conn_id else None,
             poll_interval=self.poll_interval,
             lost_after=self.lost_timeout,
+            not_before=time.time() + EVENT_AFTER,
         )
 
     def _judge(self, event: Mapping[str, Any]) -> None:

@@ -17,6 +17,9 @@ from airflow_gym_provider.triggers.events import EventReason, job_event
 from airflow_gym_provider.triggers.follow import LOST_AFTER, Follower
 from airflow_gym_provider.triggers.watcher import watcher_for
 
+EVENT_AFTER = 10.0
+"""Seconds after a deferral before which an event does harm: Airflow may learn only then that the worker which deferred
+has gone, and takes that for the end of the task it has just woken, failing it (apache/airflow#72716)."""
 _KILL_TIMEOUT = 25.0
 _CANCEL_TRIES = 6
 _LONGEST_NAP = 3600.0
@@ -40,6 +43,7 @@ class SlurmJobTrigger(BaseTrigger):
     :param submitted_at: when the job was submitted, by the cluster's clock (tells apart a number that is used again).
     :param job_dir: the benchmark's directory: what to cancel in, with `job_name` and `benchmark`.
     :param rollouts_path: the file whose lines are the progress.
+    :param not_before: seconds since 1970 before which no event is fired; see `EVENT_AFTER`.
     """
 
     def __init__(
@@ -56,6 +60,7 @@ class SlurmJobTrigger(BaseTrigger):
         job_name: str | None = None,
         benchmark: str | None = None,
         rollouts_path: str | None = None,
+        not_before: float | None = None,
         **_from_another_release: object,
     ) -> None:
         super().__init__()
@@ -70,6 +75,7 @@ class SlurmJobTrigger(BaseTrigger):
         self.job_name = job_name
         self.benchmark = benchmark
         self.rollouts_path = rollouts_path
+        self.not_before = not_before
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """The arguments as they are."""
@@ -87,6 +93,7 @@ class SlurmJobTrigger(BaseTrigger):
                 "job_name": self.job_name,
                 "benchmark": self.benchmark,
                 "rollouts_path": self.rollouts_path,
+                "not_before": self.not_before,
             },
         )
 
@@ -105,7 +112,9 @@ class SlurmJobTrigger(BaseTrigger):
             while True:
                 rest = _LONGEST_NAP if self.deadline is None else self.deadline - time.time()
                 if rest <= 0:
-                    yield TriggerEvent(job_event(EventReason.DEADLINE, await self._cancel_at_last()))
+                    text = await self._cancel_at_last()
+                    await self._let_the_worker_go()
+                    yield TriggerEvent(job_event(EventReason.DEADLINE, text))
                     return
                 look = await subscription.next(min(rest, _LONGEST_NAP))
                 if look is None:
@@ -114,8 +123,13 @@ class SlurmJobTrigger(BaseTrigger):
                 for line in lines:
                     self.log.log(line.level, "%s", line.text)
                 if event is not None:
+                    await self._let_the_worker_go()
                     yield TriggerEvent(event)
                     return
+
+    async def _let_the_worker_go(self) -> None:
+        rest = 0.0 if self.not_before is None else self.not_before - time.time()
+        await asyncio.sleep(max(0.0, min(rest, EVENT_AFTER)))
 
     async def on_kill(self) -> None:
         """Cancel the job: the task was cleared or marked by hand. Says what it found, never raises."""

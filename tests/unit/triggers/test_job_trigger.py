@@ -131,6 +131,17 @@ def test_the_deadline_cancels_once_then_says_so(run, watcher):
     assert [at for at, _ in watcher.ran] == [1060.0]
 
 
+def test_no_event_comes_while_the_worker_that_deferred_may_still_be_leaving(run, watcher):
+    async def main(not_before):
+        events = await fire(SlurmJobTrigger(["60"], deadline=1002.0, not_before=not_before, **PLACE))
+        return events[0]["reason"], asyncio.get_running_loop().time()
+
+    assert run(main(1010.0)) == ("deadline", 1010.0)
+    assert watcher.ran[0][0] == 1002.0
+    assert run(main(900.0)) == ("deadline", 1002.0)
+    assert run(main(99999.0)) == ("deadline", 1012.0)  # clocks that differ cost no more than that
+
+
 def test_a_deadline_that_was_over_before_a_restart(run, watcher):
     assert run(fire(SlurmJobTrigger(["60"], deadline=10.0, **PLACE)))[0]["reason"] == "deadline"
 
