@@ -311,8 +311,10 @@ class ChainTask:
         raise ChainStopped(f"{plan.benchmark}: {seen.decision.reason}. Logs and results: {plan.job_dir}")
 
     def _warn_of_steps(self, seen: Evidence) -> None:
-        for step in seen.newest.failed_steps if seen.newest else ():
-            self.log.warning("%s", step)
+        """What a job that was ended from outside took down with it is no news."""
+        if seen.newest is not None and seen.newest.ending not in _QUIET_ENDINGS:
+            for step in seen.newest.failed_steps:
+                self.log.warning("%s", step)
 
     def _show_logs(self, seen: Evidence) -> None:
         if self._config is None or seen.newest is None or seen.decision.ending in _QUIET_ENDINGS:
