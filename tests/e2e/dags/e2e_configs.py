@@ -6,6 +6,8 @@ from typing import Any
 
 FOLDER = Path(os.environ.get("GYM_E2E_FOLDER", "/nowhere"))
 CLUSTER = "gym_cluster"
+# Seconds. A task that is resumed before the scheduler has taken note of its deferral is tried again by Airflow.
+LONG_ENOUGH = 8
 
 
 def config(**benchmarks: dict[str, Any]) -> dict[str, Any]:
@@ -28,8 +30,10 @@ def config(**benchmarks: dict[str, Any]) -> dict[str, Any]:
 
 def rollouts(limit: int, *, after: int | None = None, code: int = 1, **section: Any) -> dict[str, Any]:
     """A benchmark of `limit` questions; each job ends with `code` after so many answers, if `after` is given."""
-    standin = {} if after is None else {"standin": {"exit_after": after, "exit_code": code}}
-    return {"run": {"config_paths": ["benchmarks/e2e/config.yaml"], "limit": limit, **standin}, **section}
+    standin: dict[str, Any] = {"startup_seconds": LONG_ENOUGH}
+    if after is not None:
+        standin |= {"exit_after": after, "exit_code": code}
+    return {"run": {"config_paths": ["benchmarks/e2e/config.yaml"], "limit": limit, "standin": standin}, **section}
 
 
 def command(*lines: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from airflow.sdk import DAG
-from e2e_configs import CLUSTER, FOLDER, command, config, rollouts
+from e2e_configs import CLUSTER, FOLDER, LONG_ENOUGH, command, config, rollouts
 
 from airflow_gym_provider.operators.gym import GymEvalOperator
 
@@ -11,7 +11,7 @@ from airflow_gym_provider.operators.gym import GymEvalOperator
 DEFAULTS = {"retries": 3, "retry_delay": timedelta(seconds=2), "ssh_conn_id": CLUSTER, "poll_interval": 5}
 
 with DAG("e2e_endings", default_args=DEFAULTS):
-    GymEvalOperator(task_id="short", config=config(short=rollouts(10, after=3, code=0, **{})), results_timeout=5)
+    GymEvalOperator(task_id="short", config=config(short=rollouts(10, after=3, code=0)), results_timeout=5)
     exhausted = rollouts(30, after=1, resumable={"max_retries": 1})
     GymEvalOperator(task_id="exhausted", config=config(exhausted=exhausted))
     GymEvalOperator(task_id="once", config=config(once=rollouts(10, after=1)))
@@ -30,6 +30,6 @@ with DAG("e2e_mapped", default_args=DEFAULTS | {"retries": 0}):
     several = config(
         steady=rollouts(4),
         stumbling=rollouts(5, after=3, resumable={"max_retries": 2}),
-        broken=command("echo 'nothing works'; exit 3"),
+        broken=command("echo 'nothing works'", f"sleep {LONG_ENOUGH}", "exit 3"),
     )
     GymEvalOperator.partial(task_id="eval", config=several).expand(benchmark=["steady", "stumbling", "broken"])

@@ -4,7 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from airflow.sdk import DAG, Param
-from e2e_configs import CLUSTER, command, command_at_gate, config, rollouts
+from e2e_configs import CLUSTER, LONG_ENOUGH, command, command_at_gate, config, rollouts
 
 from airflow_gym_provider.operators.gym import GymEvalOperator, GymSubmitOperator
 from airflow_gym_provider.sensors.slurm import SlurmJobSensor
@@ -36,7 +36,7 @@ with DAG("e2e_secret", default_args=DEFAULTS | {"ssh_conn_id": "gym_watched"}):
             'printf %s "$E2E_FORWARDED_SECRET" | sha256sum',
             'printf %s "$GIVEN" | sha256sum',
         ),
-        leaky=command('echo "the key is $HOSTED"; exit 1'),
+        leaky=command('echo "the key is $HOSTED"', f"sleep {LONG_ENOUGH}", "exit 1"),
     )
     secret["driver"]["env"] = {"HOSTED": "host:E2E_HOST_SECRET", "GIVEN": "host:E2E_GIVEN"}
     secret["compute"]["slurm"]["forward_env"] = ["E2E_FORWARDED_SECRET"]
