@@ -72,7 +72,8 @@ start_sshd() {
 }
 
 node_is_usable() {
-    [ -n "$(sinfo -h -n "$1" -p debug -t idle,mix,alloc -o %N)" ]
+    # Not by sinfo's --states: it leaves out nodes that an exclusive job has.
+    [[ $(sinfo -h -n "$1" -p debug -o %T) =~ ^(idle|mixed|allocated|completing)$ ]]
 }
 
 # A node that a test set down, or that was lost with its daemon, comes back.
