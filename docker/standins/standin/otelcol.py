@@ -43,12 +43,22 @@ class ConfigError(Exception):
     """What the real collector would not start with."""
 
 
+def expanded(value: Any) -> Any:
+    """`${env:NAME}` as the environment has it, and `$$` as a single `$`, in every text of the configuration."""
+    if isinstance(value, dict):
+        return {name: expanded(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [expanded(item) for item in value]
+    if not isinstance(value, str):
+        return value
+    return re.sub(r"\$\$|\$\{env:(\w+)\}", lambda found: os.environ.get(found[1], "") if found[1] else "$", value)
+
+
 def load(path: str) -> dict[str, Any]:
-    """The configuration with `${env:NAME}` replaced, checked as far as its parts belong together."""
+    """The configuration with its variables replaced, checked as far as its parts belong together."""
     import yaml
 
-    text = re.sub(r"\$\{env:(\w+)\}", lambda found: os.environ.get(found[1], ""), Path(path).read_text())
-    config: dict[str, Any] = yaml.safe_load(text)
+    config: dict[str, Any] = expanded(yaml.safe_load(Path(path).read_text()))
     for section, kinds in KINDS.items():
         for name in config.get(section) or {}:
             if name.partition("/")[0] not in kinds:
