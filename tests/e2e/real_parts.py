@@ -25,11 +25,13 @@ def home() -> Path:
     return Path(os.environ.get("GYM_TEST_DIR") or f"{cache}/airflow-gym-provider/test")
 
 
-def install(name: str, cluster: Mapping[str, str]) -> dict[str, str]:
-    """docker/<name>.sh, which also registers an image with the cluster of these exports. Returns what it exports."""
+def install(name: str, cluster: Mapping[str, str] | None = None) -> dict[str, str]:
+    """docker/<name>.sh. It registers an image with the cluster of these exports, if given. Returns what it exports."""
     folder = home() / name.replace("_", "-")
     words = ["bash", DOCKER / f"{name}.sh", folder]
-    environ = os.environ | {"GYM_CLUSTER_DIR": cluster["GYM_CLUSTER_DIR"]}
+    environ = {name: value for name, value in os.environ.items() if name != "GYM_CLUSTER_DIR"}
+    if cluster is not None:
+        environ["GYM_CLUSTER_DIR"] = cluster["GYM_CLUSTER_DIR"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=1800, env=environ, check=False)
     assert done.returncode == 0, f"docker/{name}.sh ended with {done.returncode}:\n{done.stdout}{done.stderr}"
     exports = [line for line in done.stdout.splitlines() if line.startswith("export REAL_")]
