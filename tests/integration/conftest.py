@@ -59,6 +59,7 @@ class Cluster:
             text=True,
             timeout=timeout,
             env=clean_environ() | self.exports,
+            cwd=self.folder,  # where a job without --output leaves its own
             check=False,
         )
         if check and done.returncode:
