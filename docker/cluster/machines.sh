@@ -9,14 +9,21 @@
 
 separate_nodes() { [ -e "$dir/separate-nodes" ]; }
 
-# The first three numbers of the addresses: 10.x.y, another one for each cluster of this machine.
-network() { printf '10.%s.%s' $((200 + (port_base - 21000) / 8 / 250)) $((((port_base - 21000) / 8) % 250)); }
+# The first three numbers of the nodes' addresses, others for each cluster of this machine: 10.x.y for separate nodes;
+# otherwise 127.x.y, which is this machine too.
+network() {
+    local number=$(((port_base - 21000) / 8))
+    if separate_nodes; then
+        printf '10.%s.%s' $((200 + number / 250)) $((number % 250))
+    else
+        printf '127.%s.%s' $((10 + number / 250)) $((number % 250))
+    fi
+}
 
 # Where daemons of the nodes find those of the cluster.
 control_address() { if separate_nodes; then printf '%s.254' "$(network)"; else printf 127.0.0.1; fi; }
 
-# node_address NUMBER: 127.0.10.x is this machine too.
-node_address() { if separate_nodes; then printf '%s.%s' "$(network)" "$1"; else printf '127.0.10.%s' "$1"; fi; }
+node_address() { printf '%s.%s' "$(network)" "$1"; } # NUMBER
 
 # Where the controller reaches the node daemon, which listens everywhere.
 node_daemon_address() { if separate_nodes; then node_address "$1"; else printf 127.0.0.1; fi; }

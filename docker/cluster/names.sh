@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154  # sourced by cluster.sh after common.sh, where the shared names are set
 # Jobs reach each other by node name (http://n2:8000), so n1..n4 must resolve to this machine where jobs run. Each has
-# an address of its own, 127.0.10.1 to .4, so that servers on two "nodes" can use the same port if they bind their
-# node's address. (Separate nodes have others: see machines.sh.)
+# an address of its own (see machines.sh), so that servers on two "nodes" can use the same port if they bind their
+# node's address.
 #
 # As root, the node daemons and the sshd get their own view of /etc/hosts (a private mount), and the machine's file
 # stays as it is. Where that is not allowed (an unprivileged container, a user with sudo), four lines are added to it.
@@ -9,7 +9,7 @@
 names_resolve() {
     local node
     for node in "${nodes[@]}"; do
-        getent ahostsv4 "$node" | grep -qF "$(node_address "${node#n}") " || return 1
+        getent ahostsv4 "$node" | grep -q '^127\.' || return 1
     done
 }
 
@@ -28,14 +28,12 @@ hosts_lines() {
 # Decides once per bring-up how commands started by in_node_world see the names.
 prepare_names() {
     node_world=()
-    { cat /etc/hosts; hosts_lines; } >"$dir/etc/hosts"
-    if names_resolve; then
-        return 0
-    elif private_names_work; then
+    { hosts_lines; cat /etc/hosts; } >"$dir/etc/hosts"
+    if private_names_work; then
         # shellcheck disable=SC2016  # expanded by the inner shell
         node_world=(unshare --mount --propagation slave
             sh -c 'mount --bind "$1" /etc/hosts && shift && exec "$@"' sh "$dir/etc/hosts")
-    else
+    elif ! names_resolve; then
         can_be_root || die "the names ${nodes[*]} must resolve to this machine; append to /etc/hosts:
 $(hosts_lines)"
         say "adding the node names ${nodes[*]} to /etc/hosts"

@@ -55,7 +55,7 @@ def ask(config: dict[str, Any], model_type: str | None, params: dict[str, Any]) 
     if model_type == "vllm_model":
         path, body["messages"] = "/chat/completions", body.pop("input")
     request = urllib.request.Request(
-        on_this_node(str(config["policy_base_url"])).rstrip("/") + path,
+        config["policy_base_url"].rstrip("/") + path,
         data=json.dumps(body).encode(),
         headers={"Content-Type": "application/json", "Authorization": f"Bearer {config['policy_api_key']}"},
     )
@@ -173,6 +173,8 @@ def run(config: dict[str, Any], benchmark: str, model_type: str | None) -> int:
     standin = config.get("standin") or {}
     time.sleep(float(standin.get("startup_seconds", 0)))
     todo = files.todo()
+    if todo and model_type:
+        config = {**config, "policy_base_url": on_this_node(str(config["policy_base_url"]))}
     state = Run(config, model_type, files, len(todo))
     print(f"Dispatching {len(todo)} rollouts, one every {pace(standin)} s")
     try:
