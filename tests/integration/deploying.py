@@ -11,6 +11,7 @@ import json
 import os
 import shlex
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +21,7 @@ from typing import Any
 import pytest
 from conftest import STANDINS, Cluster
 
-from airflow_gym_provider.config import SubmitConfig, load_submit_config
+from airflow_gym_provider.config import SubmitConfig, SubmitConfigWarning, load_submit_config
 from airflow_gym_provider.jobscript import render_job_script
 
 BENCHMARK = "demo"
@@ -117,7 +118,7 @@ class Job:
         other.submit()
         return other
 
-    def wait(self, seconds: float = 90) -> Job:
+    def wait(self, seconds: float = 150) -> Job:
         """Until it has ended, however."""
         deadline = time.monotonic() + seconds
         while self.cluster.state(self.id).startswith(("PENDING", "RUNNING", "COMPLETING", "CONFIGURING")):
@@ -199,7 +200,9 @@ class Deployer:
         """Render with `environ` and queue; `job` are more variables of the job. The stand-ins record their calls."""
         folder = self.folder / f"job-{len(self.jobs)}" / BENCHMARK
         job["STANDIN_RECORD_DIR"] = f"{folder}/records"
-        loaded = load_submit_config(copy.deepcopy(config), environ=environ or {})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SubmitConfigWarning)  # GPUs that idle are cheap here
+            loaded = load_submit_config(copy.deepcopy(config), environ=environ or {})
         self.jobs.append(Job(self.cluster, loaded, folder, dict(environ or {}), job))
         return self.jobs[-1]
 

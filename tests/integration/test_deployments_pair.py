@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from deploying import a_config
-
-pytestmark = pytest.mark.xdist_group("real router and ray")
 
 
 def pair(image: str, **fields) -> dict:
