@@ -20,7 +20,8 @@ def expose(context, *, moment):
 
 
 with DAG("e2e_marked", default_args=DEFAULTS):
-    GymEvalOperator(task_id="deferred", config=config(deferred=gate("never")))
+    # scancel takes its time there, as it does on a busy login node
+    GymEvalOperator(task_id="deferred", config=config(deferred=gate("never")), ssh_conn_id="gym_slow")
     GymEvalOperator(task_id="in_worker", config=config(in_worker=gate("never")), deferrable=False)
 
 with DAG("e2e_cleared", default_args=DEFAULTS):
