@@ -158,7 +158,6 @@ usage: gateway.py --port P --instances N [--per-node K] -- COMMAND...   (COMMAND
 from __future__ import annotations
 
 import argparse
-import asyncio
 import ctypes
 import os
 import signal
@@ -168,6 +167,7 @@ import sys
 import threading
 import time
 import urllib.request
+import uuid
 from collections.abc import AsyncIterator
 from types import FrameType
 from typing import Any
@@ -179,14 +179,16 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
-APPLICATION = "gateway"
+APPLICATION = NAMESPACE = "gateway"
 DEPLOYMENT = "vllm"
+ROLL = "roll"
 # Headers about one connection, not about the message; each side of the gateway has its own.
 OWN_HEADERS = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding"}
     | {"upgrade"}
 )
-STATUS_SECONDS = 2.0
+BEAT_SECONDS = 1.0
+STALE_SECONDS = 10.0
 
 
 class Server:
@@ -244,11 +246,30 @@ def end_with_parent() -> None:
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
+class Roll:
+    """Which instances are up, by what their replicas say every second. Runs as one actor, so that all ask the same."""
+
+    def __init__(self) -> None:
+        self.said: dict[str, float] = {}
+
+    def up(self, replica: str) -> None:
+        """This replica's server is alive."""
+        self.said[replica] = time.monotonic()
+
+    def down(self, replica: str) -> None:
+        """This replica's server does not answer, or is gone."""
+        self.said.pop(replica, None)
+
+    def count(self) -> int:
+        """Instances that are up. A replica that has not said so for ten seconds is gone, with its node perhaps."""
+        return sum(time.monotonic() - said < STALE_SECONDS for said in self.said.values())
+
+
 @serve.deployment(
     name=DEPLOYMENT,
     # No limit of ours: vLLM does its own queueing.
     max_ongoing_requests=1_000_000,
-    health_check_period_s=5,
+    health_check_period_s=2,
     health_check_timeout_s=60,
     graceful_shutdown_timeout_s=15,
     graceful_shutdown_wait_loop_s=1,
@@ -259,7 +280,8 @@ class Replica:
     def __init__(self, command: list[str], instances: int) -> None:
         self.instances = instances
         self.session: aiohttp.ClientSession | None = None
-        self.status = (0.0, False)
+        self.name = uuid.uuid4().hex
+        self.roll = ray.get_actor(ROLL, namespace=NAMESPACE)
         self.server = Server(command)
         # The thread that starts a child must live on, or the kernel takes the parent for gone: this one does.
         try:
@@ -267,6 +289,14 @@ class Replica:
         except BaseException:
             self.server.stop()
             raise
+        threading.Thread(target=self.answer_the_roll, daemon=True).start()
+
+    def answer_the_roll(self) -> None:
+        """Say every second that the server is alive, and the moment it is not."""
+        while self.server.process.poll() is None:
+            self.roll.up.remote(self.name)
+            time.sleep(BEAT_SECONDS)
+        self.roll.down.remote(self.name)
 
     async def __call__(self, request: Request) -> Response:
         """Every request that reaches the gateway's port."""
@@ -275,18 +305,17 @@ class Replica:
         return await self.forward(request)
 
     async def health(self) -> Response:
-        """Healthy only when every replica runs and this one's server answers."""
-        asked, complete = self.status
-        if time.monotonic() - asked > STATUS_SECONDS:
-            complete = await asyncio.to_thread(all_running, self.instances)
-            self.status = (time.monotonic(), complete)
-        if not complete:
-            return PlainTextResponse("not all instances are running", status_code=503)
+        """Healthy only when this one's server answers and all the others are up."""
         try:
             async with self.client().get(f"{self.server.url}/health") as answer:
-                return PlainTextResponse(await answer.text(), status_code=answer.status)
+                status, text = answer.status, await answer.text()
         except aiohttp.ClientError as error:
+            await self.roll.down.remote(self.name)
             return PlainTextResponse(f"an instance does not answer: {error}", status_code=503)
+        up = await self.roll.count.remote()
+        if up < self.instances:
+            return PlainTextResponse(f"{up} of {self.instances} instances are up", status_code=503)
+        return PlainTextResponse(text, status_code=status)
 
     async def forward(self, request: Request) -> Response:
         """Pass the request on as it came, and the answer back while it is still being written."""
@@ -338,15 +367,6 @@ async def stream(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         answer.close()
 
 
-def all_running(instances: int) -> bool:
-    """Whether Ray Serve counts as many running replicas as there should be."""
-    application = serve.status().applications.get(APPLICATION)
-    deployment = application.deployments.get(DEPLOYMENT) if application else None
-    if deployment is None:
-        return False
-    return sum(count for state, count in deployment.replica_states.items() if state == "RUNNING") >= instances
-
-
 def has_what_it_needs() -> str:
     """Runs on every node before any replica does: returns once what the image lacked has been installed there."""
     for _ in range(450):
@@ -383,7 +403,7 @@ def end(_number: int, _frame: FrameType | None) -> None:
 def main() -> None:
     """Deploy, then wait until told to end."""
     given = arguments()
-    ray.init(address=os.environ["RAY_ADDRESS"])
+    ray.init(address=os.environ["RAY_ADDRESS"], namespace=NAMESPACE)
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
     options: dict[str, Any] = {"num_replicas": given.instances, "ray_actor_options": {"num_cpus": 0}}
@@ -391,6 +411,7 @@ def main() -> None:
         options["max_replicas_per_node"] = given.per_node
     try:
         wait_for_nodes()
+        roll = ray.remote(num_cpus=0)(Roll).options(name=ROLL, max_restarts=-1).remote()
         serve.start(
             proxy_location="HeadOnly",
             http_options={
@@ -401,7 +422,7 @@ def main() -> None:
             },
         )
         serve.run(Replica.options(**options).bind(given.command, given.instances), name=APPLICATION, route_prefix="/")
-        print(f"all {given.instances} instances are running", flush=True)
+        print(f"{ray.get(roll.count.remote())} of {given.instances} instances are up", flush=True)
         threading.Event().wait()
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -153,6 +153,19 @@ def test_a_replicas_server_listens_on_a_free_port_and_ends_with_it(
     server.stop()
 
 
+def test_the_roll_counts_those_who_said_so_lately(program: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    roll = program["Roll"]()
+    for name in ("a", "b", "a"):
+        roll.up(name)
+    assert roll.count() == 2
+    roll.down("a")
+    roll.down("never there")
+    assert roll.count() == 1
+    later = time.monotonic() + program["STALE_SECONDS"]
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    assert roll.count() == 0
+
+
 def test_a_server_that_cannot_start_is_an_error_not_a_wait(program: dict[str, Any]) -> None:
     server = program["Server"]([sys.executable, "-c", "raise SystemExit(7)"])
     with pytest.raises(RuntimeError, match="ended with status 7"):
