@@ -19,7 +19,7 @@ repo=$(dirname -- "$here")
 # shellcheck source=SCRIPTDIR/cluster/packages.sh
 . "$here/cluster/packages.sh"
 
-keep=0 real_gym=0 folder=""
+keep=0 real_gym=0 folder="" watcher=""
 cache=${GYM_DEMO_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/airflow-gym-provider/demo}
 
 heading() { printf '\n== %s\n' "$*"; }
@@ -80,7 +80,10 @@ run_dag() {
     local expected=(--resumes mmlu_pro)
     [ $real_gym = 0 ] || expected=()
     heading "Running the DAG nightly_benchmarks"
-    python3 "$here/demo/watch.py" nightly_benchmarks "${expected[@]}"
+    # In the background, because a shell heeds no signal before its foreground command has ended.
+    python3 "$here/demo/watch.py" nightly_benchmarks "${expected[@]}" &
+    watcher=$!
+    wait $watcher
 }
 
 take_down() {
@@ -102,8 +105,9 @@ at_exit() {
         exit 0
     fi
     heading "Ending what was started"
+    [ -z "$watcher" ] || kill "$watcher" 2>/dev/null || true
     take_down "$folder" || true
-    if [ $code = 0 ]; then
+    if [ $code = 0 ] || [ $code = 130 ]; then
         rm -rf "$folder"
     else
         printf '%s\n' "The demo failed. Its logs: $folder/airflow/log, $folder/airflow/home/logs (tasks)," \
