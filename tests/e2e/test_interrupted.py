@@ -40,6 +40,12 @@ def test_marking_a_task_failed_cancels_its_job(run: Run, stack: Stack, task_id: 
     (job,) = ended_jobs(stack, place)
     assert (job.job_id, job.state.split()[0]) == (place["job_id"], "CANCELLED")
     assert run.task(task_id)["state"] == "failed"
+    wait_until(
+        "the log tells what became of the job",
+        30,
+        lambda: f"cancelled job {job.job_id}" in run.log(task_id, run.task(task_id)["try_number"]),
+        say=lambda: run.story(task_id),
+    )
 
 
 @pytest.mark.dag("e2e_cleared")
