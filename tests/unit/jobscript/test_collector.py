@@ -102,7 +102,8 @@ def test_only_the_collector_itself_is_told_to_end(tmp_path: Path) -> None:
     line = f"otelcol-contrib --config {tmp_path / RUN / 'bench' / 'otel' / 'collector.yaml'}"
     pattern = re.compile(pkill.argv[4])
     assert pattern.search(line) and pattern.search(f"/usr/bin/{line}") and pattern.search(f"python3 /usr/bin/{line}")
-    assert not pattern.search(f"srun --overlap {line}") and not pattern.search(f"srun /usr/bin/{line}")
+    started_by = "srun --overlap --nodes=1"
+    assert not pattern.search(f"{started_by} {line}") and not pattern.search(f"{started_by} /usr/bin/{line}")
     assert not pattern.search(line.replace("bench/otel", "other/otel"))
 
 
