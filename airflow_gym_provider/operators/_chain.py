@@ -138,9 +138,12 @@ class ChainTask:
     # -- going on -------------------------------------------------------------------------------------------------
 
     def _advance(self, *, may_submit: bool) -> Waiting | dict[str, Any]:
+        said = ""
         for _ in range(_LOOKS):
             seen = self._look()
-            self.log.info("%s", seen.decision.reason)
+            if seen.decision.reason != said:
+                said = seen.decision.reason
+                self.log.info("%s", said)
             if seen.decision.action is Action.DONE and not self._begin_anew():
                 return self._green(seen)
             step = self._act(seen, may_submit=may_submit)
