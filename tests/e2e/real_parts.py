@@ -12,7 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from stack import DOCKER, Run, Stack
+from stack import DOCKER, Run, Stack, clean_environ
+
+from airflow_gym_provider.config import SubmitConfig
+from airflow_gym_provider.jobscript import render_job_script
 
 DAGS = Path(__file__).parent / "real"
 GYM_CONFIG = DOCKER / "real_gym" / "submit.yaml"
@@ -28,13 +31,11 @@ def home() -> Path:
 def install(name: str, cluster: Mapping[str, str] | None = None) -> dict[str, str]:
     """docker/<name>.sh. It registers an image with the cluster of these exports, if given. Returns what it exports."""
     folder = home() / name.replace("_", "-")
-    words = ["bash", DOCKER / f"{name}.sh", folder]
     environ = {name: value for name, value in os.environ.items() if name != "GYM_CLUSTER_DIR"}
     if cluster is not None:
         environ["GYM_CLUSTER_DIR"] = cluster["GYM_CLUSTER_DIR"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=1800, env=environ, check=False)
-    assert done.returncode == 0, f"docker/{name}.sh ended with {done.returncode}:\n{done.stdout}{done.stderr}"
-    exports = [line for line in done.stdout.splitlines() if line.startswith("export REAL_")]
+    lines = _output(["bash", str(DOCKER / f"{name}.sh"), str(folder)], environ).splitlines()
+    exports = [line for line in lines if line.startswith("export REAL_")]
     return dict(shlex.split(line)[1].split("=", 1) for line in exports)
 
 
@@ -72,3 +73,46 @@ def rollouts(result: Mapping[str, Any]) -> list[dict[str, Any]]:
 def keys(rows: list[dict[str, Any]]) -> set[tuple[int, int]]:
     """Which question, which repeat: each may occur once."""
     return {(row["_ng_task_index"], row["_ng_rollout_index"]) for row in rows}
+
+
+class Machines:
+    """A real Slurm whose nodes have a network and processes of their own, in a folder made for it. Needs root."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.chmod(0o755)
+        self.exports: dict[str, str] = {}
+
+    def up(self) -> None:
+        """Start it."""
+        self._script("up", "--separate-nodes")
+        lines = self._script("env").splitlines()
+        self.exports = dict(shlex.split(line.removeprefix("export "))[0].split("=", 1) for line in lines)
+
+    def down(self) -> None:
+        """End it; the folder stays."""
+        self._script("down")
+
+    def _script(self, command: str, *options: str) -> str:
+        words = ["bash", str(DOCKER / "cluster.sh"), command, *options, "--dir", str(self.folder)]
+        return _output(words, clean_environ())
+
+    def log_of_driver(self, config: SubmitConfig, benchmark: str, seconds: int = 1200) -> str:
+        """Run the job of a benchmark to its good end; what its driver printed."""
+        folder = self.folder / "job"
+        folder.mkdir()
+        (folder / "job.sh").write_text(render_job_script(config, benchmark, str(folder)))
+        words = ["timeout", str(seconds), "sbatch", "--wait", "--parsable", str(folder / "job.sh")]
+        try:
+            _output(words, clean_environ() | self.exports)
+        except AssertionError as problem:
+            logs = [*folder.glob("slurm-*.out"), *folder.glob("logs/*")]
+            raise AssertionError("\n".join([str(problem), *(path.read_text()[-3000:] for path in logs)])) from None
+        (log,) = folder.glob("logs/driver-*.log")
+        return log.read_text()
+
+
+def _output(words: list[str], environ: Mapping[str, str]) -> str:
+    done = subprocess.run(words, capture_output=True, text=True, timeout=1800, env=environ, check=False)
+    assert done.returncode == 0, f"{words} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+    return done.stdout
