@@ -11,7 +11,7 @@ import pytest
 
 from airflow_gym_provider import slurm
 
-FORBIDDEN = ("airflow.", "paramiko", "asyncssh", "omegaconf", "hydra")
+FORBIDDEN = ("airflow.", "pydantic", "jinja2", "paramiko", "asyncssh", "omegaconf", "hydra")
 
 
 def test_every_name_it_gives_is_there() -> None:
