@@ -79,7 +79,7 @@ unset PYTHONPATH AIRFLOW_HOME
 cd "$repo"
 
 step "lint" lint
-step "unit tests" tests tests/unit
+step "unit tests" tests -n 2 tests/unit
 if [ "$fast" = 0 ]; then
     step "integration tests on the real Slurm" on_cluster tests/integration
     step "end to end on a real Airflow" tests tests/e2e -m "airflow and not real_gym and not real_stack"
