@@ -30,12 +30,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "dag(dag_id): the test is about a run of this DAG; see the fixture `run`")
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     for item in items:
         if HERE in item.path.parents and "stack" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.airflow)
-    # What waits longest comes last: by then it has gone on beside the others.
+    yield
+    # Whatever the order: what waits longest comes last. By then it has gone on beside the others.
     items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
 
 
