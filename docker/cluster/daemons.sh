@@ -28,7 +28,10 @@ start_database() {
     if [ ! -d "$data/mysql" ]; then
         rm -rf "$data"
         mariadb-install-db "${options[@]}" --auth-root-authentication-method=normal --skip-test-db \
-            >"$dir/log/mariadb-install.out" 2>&1 || die "the database cannot be made: see $dir/log/mariadb-install.out"
+            >"$dir/log/mariadb-install.out" 2>&1 || {
+            tail -n 15 "$dir/log/mariadb-install.out" >&2
+            die "the database cannot be made: see $dir/log/mariadb-install.out"
+        }
     fi
     start mariadbd mariadbd "${options[@]}" --port="$database_port" --pid-file="$dir/run/database.pid"
     wait_for mariadbd 30 database_shell <<<'SELECT 1;'
