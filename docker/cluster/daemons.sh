@@ -22,7 +22,10 @@ start_daemons() {
 
 start_database() {
     local data=$dir/state/database options
-    options=(--no-defaults --datadir="$data" --user="$(id -un)" --socket="$dir/run/database.sock"
+    # A folder of its own for temporary tables: a server that starts removes those of others from /tmp.
+    mkdir -p "$dir/state/tmp"
+    options=(--no-defaults --datadir="$data" --tmpdir="$dir/state/tmp" --user="$(id -un)"
+        --socket="$dir/run/database.sock"
         --bind-address=127.0.0.1 --innodb-buffer-pool-size=64M --innodb-log-file-size=32M
         --innodb-lock-wait-timeout=900 --performance-schema=OFF)
     if [ ! -d "$data/mysql" ]; then
