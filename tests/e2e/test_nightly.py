@@ -43,10 +43,15 @@ def test_the_resumed_benchmark_shows_two_tries_with_their_own_logs_and_the_reaso
     assert reason.startswith("TIMEOUT after 0:01:")
     assert reason.endswith("of 0:10:00 used; resuming")
     logs = run.log("mmlu_pro", 1), run.log("mmlu_pro", 2)
-    assert f"job {first} in {result['job_dir']}" in logs[0]
+    assert [f"job {first} in " in log for log in logs] == [True, False]
+    assert [f"job {second} in " in log for log in logs] == [False, True]
     assert reason in logs[0]
-    assert f"job {second} in {result['job_dir']}" in logs[1]
-    assert f"job {first} in" not in logs[1]
+
+
+def test_the_place_of_a_run_can_be_read_in_its_log(run: Run):
+    result = run.green("gpqa", seconds=SECONDS)
+    last = run.task("gpqa")["try_number"]
+    assert f"its logs will be in {result['logs']}" in run.log("gpqa", last), "the output path is no secret"
 
 
 def test_the_chain_and_its_logs_lie_in_one_folder(run: Run):
