@@ -31,6 +31,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slurm)
 
 
+# Files whose tests one process runs one after the other: each of them takes both cores of a small machine.
+ONE_AFTER_THE_OTHER = ("test_deployments_ray.py",)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Under --dist loadgroup: by file, since pytest-xdist 3.8 loses its `xdist_group` marks from pytest 9.2 on."""
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadGroupScheduling
+
+    class Scheduling(LoadGroupScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0].rpartition("/")[2]
+            return file if file in ONE_AFTER_THE_OTHER else super()._split_scope(nodeid)
+
+    return Scheduling(config, log)
+
+
 class Cluster:
     """The cluster's folder and environment, and short ways to ask it things."""
 

@@ -1,4 +1,4 @@
-"""Services over the real Ray, on nodes that are machines of their own."""
+"""Services over the real Ray, on nodes that are machines of their own. Never two at once: see conftest.py."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from deploying import Job, a_config, make_image, standin_script, vllm
 
-pytestmark = pytest.mark.xdist_group("real ray")
-
-# Ray takes its time where two cores are four machines.
+# Ray takes its time where two cores are four machines, and gives up after a minute unless told otherwise.
 PATIENCE = {"health_check": {"timeout_seconds": 240}}
+SLOWLY = {"RAY_raylet_start_wait_time_s": "240", "RAY_USAGE_STATS_ENABLED": "0"}
 
 # What vLLM does with Ray's executor, before it is a stand-in: join the cluster, and use every node of it.
 LOOK = """
@@ -56,7 +55,7 @@ def hosts_of_ray(job: Job) -> dict:
 def test_one_instance_spans_four_nodes(deploy, images, vllm_on_ray):
     image = images("ray-vllm", vllm=vllm_on_ray)
     service = vllm(container=image, tensor_parallel_size=8, pipeline_parallel_size=4, **PATIENCE)
-    job = deploy(a_config({"policy": service}, {"main": {"nodes": 4, "gpus_per_node": 8}}))
+    job = deploy(a_config({"policy": service}, {"main": {"nodes": 4, "gpus_per_node": 8}}), **SLOWLY)
     job.wait(280).succeeded()
     server = job.call("vllm")
     assert hosts_of_ray(job)["hosts"] == job.nodes()
@@ -78,7 +77,7 @@ def test_an_older_ray_is_put_together_by_hand(deploy, images, vllm_on_ray):
     services = {"judge": vllm(node_pool="front", port=8100)}
     services["policy"] = vllm(container=image, node_pool="back", tensor_parallel_size=16, **PATIENCE)
     pools = {"front": {"nodes": 1, "gpus_per_node": 8}, "back": {"nodes": 2, "gpus_per_node": 8}}
-    job = deploy(a_config(services, pools, driver={"policy_model": "policy"}))
+    job = deploy(a_config(services, pools, driver={"policy_model": "policy"}), **SLOWLY)
     job.wait(280).succeeded()
     assert hosts_of_ray(job)["hosts"] == job.nodes()[1:]
     assert job.call("gym").node == job.nodes()[1]
@@ -112,7 +111,7 @@ def test_a_ray_service_spans_its_pools_and_offers_their_resources(deploy, router
     config["driver"] |= {"policy_model": None, "container": router_ray_image}
     config["driver"]["env"] = {"GRPC_DNS_RESOLVER": "lit:native"}  # the nodes' names stand in /etc/hosts alone
     config["driver"]["benchmarks"] = {"demo": {"command": f"python3 - <<'END'{CLUSTER}END"}}
-    job = deploy(config).wait(180).succeeded()
+    job = deploy(config, **SLOWLY).wait(180).succeeded()
     found = json.loads((job.folder / "found.json").read_text())
     main, aux, other, _ = job.nodes()
     assert found["address"] == f"{main}:6400"
@@ -131,7 +130,7 @@ def test_the_gateway_routes_streams_and_tells_the_truth_about_its_instances(depl
     client = Path(__file__).parent / "gateway_driver.py"
     command = f"python3 {shlex.quote(str(client))} records found.json"
     config["driver"]["benchmarks"] = {"demo": {"command": command}}
-    job = deploy(config).wait(400).succeeded()
+    job = deploy(config, **SLOWLY).wait(400).succeeded()
     found = json.loads((job.folder / "found.json").read_text())
     assert found["health"] == 200 and found["unknown model"] == 404
     ports = [argv[argv.index("--port") + 1] for argv in found["servers"]]
@@ -149,7 +148,7 @@ def test_the_gateway_routes_streams_and_tells_the_truth_about_its_instances(depl
 def test_the_gateway_spreads_instances_that_exceed_a_node(deploy, images):
     image = images("gateway-vllm", vllm=standin_script("vllm"))
     service = vllm(container=image, number_of_instances=3, tensor_parallel_size=4, use_ray_serve=True, **PATIENCE)
-    job = deploy(a_config({"policy": service}, {"main": {"nodes": 2, "gpus_per_node": 8}}))
+    job = deploy(a_config({"policy": service}, {"main": {"nodes": 2, "gpus_per_node": 8}}), **SLOWLY)
     job.wait(280).succeeded()
     calls = job.calls("vllm")
     assert sorted({call.node for call in calls}) == job.nodes() and len(calls) == 3
