@@ -302,6 +302,9 @@ class ChainTask:
         self._show_logs(seen)
         delay = self.arguments.retry_delay
         newest = seen.newest
+        if newest is not None and newest.missing:
+            self.memory.lost = newest.ref.key
+            self.memory.save()
         if newest is None or newest.ending in _FREE_ENDINGS or newest.exit_code == PROGRESS:
             delay = min(delay, _LONGEST_FREE_DELAY)  # nothing went wrong that time would mend
         raise ChainRetry(seen.decision.reason, delay)
@@ -324,7 +327,7 @@ class ChainTask:
             return
         plan, cluster = self.here()
         for path, text in log_tails(cluster.hook, plan, seen.newest.ref.job_id):
-            self.log.info("the end of %s:\n%s", path, text)
+            self.log.info("the end of %s:\n%s", path, _config.hidden(text, self._config))
 
     # -- being ended ----------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from airflow.sdk import DAG
     from airflow.sdk.definitions.context import Context
 
+_SHORTEST_SECRET = 5  # as for Airflow's masker: "1" or "true" would leave nothing readable
 ConfigSource = str | Path | Sequence[str | Path] | Mapping[str, Any]
 
 
@@ -63,6 +64,16 @@ def mask(values: frozenset[str] | set[str]) -> None:
     """Register values with Airflow's masker, in this process and in the one that writes its log."""
     for value in values:
         mask_secret(value)
+
+
+def hidden(text: str, config: SubmitConfig) -> str:
+    """Text of a job with the config's secrets taken out. Airflow's masker serves the task's log file only: LocalExecutor
+    copies the log to the scheduler's output as it was.
+    """
+    for value in sorted(config.secret_values(), key=len, reverse=True):
+        if len(value) >= _SHORTEST_SECRET:
+            text = text.replace(value, "***")
+    return text
 
 
 def forwarded(config: SubmitConfig, environ: Mapping[str, str]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +39,8 @@ def gather(cluster: Cluster, memory: ChainMemory, log: Any, *, unknown_for: floa
     look = found.chains[plan.benchmark]
     verdict = judge(look.survey, plan.spec) if look.survey is not None else None
     base = _budget_base(memory, look, verdict)
+    if look.jobs and look.jobs[-1].missing and look.jobs[-1].ref.key == memory.lost:
+        unknown_for = math.inf
     history = look.history(base=base, unknown_for=unknown_for)
     ours = bool(look.jobs) and history.cancelled_by_us(look.jobs[-1]) is not None
     return Evidence(look, verdict, base, decide(history, plan.bounds, verdict, settled=settled), ours)

@@ -29,7 +29,8 @@ class ChainMemory:
 
     `first_start` is the time of the first try since the last clear, in seconds since 1970. `outages` and `unexpected`
     count failures that were not the job's; `starts` counts tries since one came to an end by itself. `new_budget` asks
-    for the budget to begin with the next submission. `place` is where the chain was last seen: how to kill it.
+    for the budget to begin with the next submission. `place` is where the chain was last seen: how to kill it. `lost`
+    is the job that a trigger has waited for in vain: the try that replaces it must not wait for it again.
     """
 
     max_tries: int = 0
@@ -42,6 +43,7 @@ class ChainMemory:
     unexpected: int = 0
     starts: int = 0
     deployment: str = ""
+    lost: str = ""
     place: dict[str, Any] = field(default_factory=dict)
     _store: Any = field(default=None, repr=False, compare=False)
 

@@ -7,7 +7,7 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
@@ -94,8 +94,27 @@ def submit(
 def refusal_text(config: SubmitConfig, outcome: Outcome) -> tuple[bool, str]:
     """(whether to try again later, the words) for what sbatch refused."""
     said = read_sbatch(Answer(outcome.returncode or 1, outcome.stdout, outcome.stderr), config.cluster_name)
-    permanent = isinstance(said, Refusal) and said.kind == "permanent"
-    return not permanent, str(said) if isinstance(said, Refusal) else outcome.text
+    if not isinstance(said, Refusal):
+        return True, outcome.text
+    return said.kind != "permanent", ". ".join(filter(None, (said.text.rstrip("."), _blamed(config, said), said.cure)))
+
+
+def _blamed(config: SubmitConfig, said: Refusal) -> str:
+    """The field that sbatch took offence at, with what it holds: "compute.eos.account is 'nobody'"."""
+    if not said.field:
+        return ""
+    values = sorted({repr(value) for value in _at(config.resolved(), said.field.split("."))})
+    return f"{said.field} is {' and '.join(values)}" if values else f"The field is {said.field}"
+
+
+def _at(tree: Any, path: Sequence[str]) -> list[Any]:
+    """The plain values at a dotted path, in which * stands for every name."""
+    if not path:
+        return [] if tree is None or isinstance(tree, dict) else [tree]
+    if not isinstance(tree, dict):
+        return []
+    names = list(tree) if path[0] == "*" else [name for name in (path[0],) if name in tree]
+    return [value for name in names for value in _at(tree[name], path[1:])]
 
 
 def settle(config: SubmitConfig, outcome: Outcome) -> str | None:

@@ -225,6 +225,9 @@ def test_a_lost_job_is_what_the_trigger_saw_for_long_enough(cluster, task):
     assert chain.resume(chain.plan.as_dict(), {"reason": "ended"}) == Waiting("7")
     with pytest.raises(ChainRetry, match="lost"):
         chain.resume(chain.plan.as_dict(), {"reason": "lost", "unknown_for": 90.0})
+    cluster.outcomes = [SUBMITTED]
+    assert task().start() == Waiting("7")
+    assert cluster.log[-1] == "submit None"  # it has been waited for once, that is enough
 
 
 def test_a_refused_connection_says_that_the_job_goes_on(cluster, task):
@@ -363,7 +366,9 @@ def refused(stderr):
 def test_a_permanent_refusal_fails_at_once_and_names_the_field(cluster, task):
     text = "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified"
     cluster.looks, cluster.outcomes = [look()], [refused(text)]
-    with pytest.raises(AirflowFailException, match=r"compute\.c\.account"):
+    with pytest.raises(
+        AirflowFailException, match=r"partition combination specified\. compute\.c\.account is '\w+'\. name an account"
+    ):
         task().start()
 
 

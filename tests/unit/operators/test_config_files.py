@@ -6,7 +6,7 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_gym_provider.operators._config import load_config
+from airflow_gym_provider.operators._config import hidden, load_config
 
 LOG = logging.getLogger(__name__)
 TEXT = """
@@ -44,3 +44,15 @@ def test_braces_meant_as_text_can_be_kept(load):
 def test_braces_that_mean_nothing_are_an_error_with_its_cure(load):
     with pytest.raises(AirflowFailException, match=r"submit\.yaml: .*'question' is undefined.*\{% raw %\}"):
         load("'{{ question }}'")
+
+
+def test_a_jobs_own_words_are_shown_without_the_configs_secrets(context):
+    tree = {
+        "services": {},
+        "compute": {"cluster": {"type": "slurm", "account": "eval", "node_pools": {"main": {"partition": "debug"}}}},
+        "driver": {"benchmarks": {"gpqa": {}}, "env": {"A": "host:A", "AB": "host:AB", "SHORT": "host:SHORT"}},
+        "job": {"output_path": "/out"},
+        "otel": {"enabled": False},
+    }
+    config = load_config(tree, [], {"A": "canary", "AB": "canary-and-more", "SHORT": "1"}, context, LOG)
+    assert hidden("with canary-and-more, canary, 1 of 10", config) == "with ***, ***, 1 of 10"
