@@ -156,7 +156,14 @@ class _Case:
     def _retry(self, how: str) -> Decision:
         most = self.limits.max_retries
         if self._retries > most:
-            return self._stop(how, f"all {most} retries used; chain stopped")
+            used = (
+                "its only retry is used"
+                if most == 1
+                else f"all {most} retries are used"
+                if most
+                else "max_retries is 0"
+            )
+            return self._stop(how, f"{used}; chain stopped")
         return self._go_on(how, f"retry {self._retries} of {most}")
 
     def _resume(self, job: JobStatus, step: Step, how: str) -> Decision:

@@ -49,11 +49,17 @@ class Environment:
             return f"\ue0f0{name}{suffix}\ue0f1"
         if name in self.environ:
             self.names.add(name)
-            self.values.add(self.environ[name])
+            self._note(name)
             return self.environ[name]
         if default is _UNSET:
             raise KeyError(f"environment variable {name} is not set")
         return None if default is None else str(default)
+
+    def _note(self, name: str) -> None:
+        """What is read may be a secret and gets masked, but for paths: masked, nobody could find a run's folder."""
+        value = self.environ[name]
+        if not value.startswith("/") or _CREDENTIAL.search(name):
+            self.values.add(value)
 
 
 @dataclass

@@ -24,8 +24,8 @@ _LIMIT = "the limit on submitted jobs is reached; to be tried again later"
 _BUSY = "slurmctld does not take jobs at the moment; to be tried again later"
 _DOWN = "slurmctld cannot be reached; to be tried again later"
 _NO_CONF = (
-    "Slurm's configuration was not found; when it never is, the login shell's SLURM_CONF is not set for commands "
-    "over ssh: switch on the connection's login_profile"
+    "Slurm's configuration was not found; when it never is, SLURM_CONF is not set for commands over ssh: set it where "
+    "a shell that is no login shell reads it, such as ~/.bashrc"
 )
 _UNNAMED = (
     "a limit of the account or the QOS is reached, and sbatch does not say which; compare with "
@@ -61,7 +61,7 @@ REASONS = (
     ),
     _permanent(
         "account",
-        f"an account: {_ASSOC}",
+        _ASSOC.replace("one", "an account", 1),
         r"account/partition",
         r"[Ii]nvalid account",
         r"account not permitted",
@@ -69,7 +69,7 @@ REASONS = (
         r"[Ii]nvalid user",
         r"permission denied",
     ),
-    _permanent("extra_args.qos", f"a QOS: {_ASSOC}", r"[Ii]nvalid qos", r"QOS not permitted"),
+    _permanent("extra_args.qos", _ASSOC.replace("one", "a QOS", 1), r"[Ii]nvalid qos", r"QOS not permitted"),
     _permanent("extra_args.reservation", "name a reservation that is active and open to you", r"[Rr]eservation"),
     _permanent("extra_args.constraint", "name a feature that `sinfo -o %f` lists", r"[Ii]nvalid feature"),
     _permanent("extra_args.licenses", "name a licence that `scontrol show licenses` lists", r"[Ii]nvalid license"),

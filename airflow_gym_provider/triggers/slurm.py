@@ -23,6 +23,8 @@ has gone, and takes that for the end of the task it has just woken, failing it (
 _KILL_TIMEOUT = 25.0
 _CANCEL_TRIES = 6
 _LONGEST_NAP = 3600.0
+# Kills at work: the event loop itself holds tasks only weakly.
+_KILLS: set[asyncio.Task[None]] = set()
 
 
 class SlurmJobTrigger(BaseTrigger):
@@ -132,7 +134,22 @@ class SlurmJobTrigger(BaseTrigger):
         await asyncio.sleep(max(0.0, min(rest, EVENT_AFTER)))
 
     async def on_kill(self) -> None:
-        """Cancel the job: the task was cleared or marked by hand. Says what it found, never raises."""
+        """Cancel the job: the task was cleared or marked by hand. Says what it found, never raises.
+
+        Airflow 3.3 cancels this coroutine again about every second for as long as it runs (`to_cancel` of each sync in
+        triggerer_job_runner.py), so the work is a task of its own, which that does not reach. It ends within 25 s.
+        """
+        work = asyncio.get_running_loop().create_task(self._kill())
+        _KILLS.add(work)
+        work.add_done_callback(_KILLS.discard)
+        while not work.done():
+            try:
+                await asyncio.shield(work)
+            except asyncio.CancelledError:
+                if work.cancelled():  # the loop itself comes to its end
+                    raise
+
+    async def _kill(self) -> None:
         try:
             async with asyncio.timeout(_KILL_TIMEOUT):
                 text = await self._cancel("the task was cleared or marked in Airflow", quick=True)

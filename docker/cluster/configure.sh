@@ -93,7 +93,7 @@ END
 
 airflow_connection() {
     local extra
-    extra=$(printf '"key_file": "%s", "host_key": "%s", "look_for_keys": "false", "poll_interval": "5"' \
+    extra=$(printf '"key_file": "%s", "host_key": "%s", "look_for_keys": "false", "poll_interval": 5' \
         "$dir/ssh/user_key" "$(cut -d' ' -f1,2 "$dir/ssh/host_key.pub")")
     printf '{"conn_type": "ssh", "host": "127.0.0.1", "port": %s, "login": "%s", "extra": {%s}}' \
         "$ssh_port" "$(id -un)" "$extra"

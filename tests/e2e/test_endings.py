@@ -41,7 +41,7 @@ def test_failures_are_tried_again_as_often_as_max_retries_says(run: Run, stack: 
     log = run.red("exhausted")
     assert run.retry_reasons("exhausted") == ["FAILED 1:0; retry 1 of 1"]
     assert jobs_of(run, stack, "exhausted") == ["FAILED", "FAILED"]
-    assert "FAILED 1:0; all 1 retries used; chain stopped" in log
+    assert "FAILED 1:0; its only retry is used; chain stopped" in log
 
 
 @pytest.mark.dag("e2e_endings")

@@ -137,7 +137,7 @@ def test_failures_cost_a_retry_each(ending):
     assert decide(chain(failed, failed), LIMITS).action is Action.SUBMIT
     decision = decide(chain(failed, failed, failed), LIMITS)
     assert (decision.action, decision.retries) == (Action.STOP, 3)
-    assert decision.reason.endswith("; all 2 retries used; chain stopped")
+    assert decision.reason.endswith("; all 2 retries are used; chain stopped")
 
 
 def test_no_retries_means_none():

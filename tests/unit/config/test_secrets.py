@@ -60,7 +60,7 @@ def test_what_is_no_credential_is_shown_as_it_resolves() -> None:
     source = {**config(), "job": {"output_path": "${oc.env:SCRATCH}/runs"}}
     found = loaded(source, environ={"SCRATCH": "/lustre/me"})
     assert found.resolved()["job"]["output_path"] == "/lustre/me/runs"
-    assert found.secret_values() == {"/lustre/me"}
+    assert found.secret_values() == set(), "a masked path could not be found by anybody"
 
 
 def test_env_values_refuse_to_be_stored_or_changed() -> None:
@@ -161,3 +161,11 @@ def test_forwarding_reads_the_process_by_default_and_asks_for_no_token_without_a
 def test_only_names_are_forwarded(name: str) -> None:
     problems = problems_of(config(compute={"forward_env": ["OK", name]}))
     assert list(problems) == ["compute.cluster.forward_env.1"]
+
+
+def test_paths_from_the_environment_are_no_secrets_unless_their_name_says_so() -> None:
+    source = config()
+    source["job"]["output_path"] = "${oc.env:EVALS}/nightly"
+    source["driver"]["benchmarks"]["gpqa"] = {"run": {"a": "${oc.env:MY_TOKEN}", "b": "${oc.env:OTHER}"}}
+    environ = {"EVALS": "/scratch/evals", "MY_TOKEN": "/looks/like+a+path", "OTHER": "canary"}
+    assert loaded(source, environ=environ).secret_values() == {"/looks/like+a+path", "canary"}

@@ -45,6 +45,7 @@ class Watcher:
         self.script = script
         self.ran = []
         self.trouble = []
+        self.seconds = 0.0
 
     def subscribe(self, refs, interval, progress=None):
         watcher = self
@@ -68,6 +69,7 @@ class Watcher:
 
     async def run(self, script, timeout):
         self.ran.append((asyncio.get_running_loop().time(), script.text))
+        await asyncio.sleep(self.seconds)
         if self.trouble:
             raise self.trouble.pop(0)
         return Answer(0, f"\n@@{script.nonce} begin\n\n@@{script.nonce} scancel 0 0 60\n\n@@{script.nonce} end 0\n", "")
@@ -157,6 +159,20 @@ def test_a_deadline_while_the_login_node_is_away(run, watcher):
 
 def test_a_kill_cancels(run, watcher, said):
     run(SlurmJobTrigger(["60"], **PLACE).on_kill())
+    assert len(watcher.ran) == 1
+    assert "cancelled job 60" in said[0]
+
+
+def test_a_kill_outlives_airflows_repeated_cancels(run, watcher, said):
+    async def killed_again_and_again():
+        watcher.seconds = 0.3
+        kill = asyncio.create_task(SlurmJobTrigger(["60"], **PLACE).on_kill())
+        while not kill.done():
+            await asyncio.sleep(0.02)
+            kill.cancel("user-action")
+        await kill
+
+    run(killed_again_and_again())
     assert len(watcher.ran) == 1
     assert "cancelled job 60" in said[0]
 
