@@ -156,13 +156,7 @@ class _Case:
     def _retry(self, how: str) -> Decision:
         most = self.limits.max_retries
         if self._retries > most:
-            used = (
-                "its only retry is used"
-                if most == 1
-                else f"all {most} retries are used"
-                if most
-                else "max_retries is 0"
-            )
+            used = {0: "max_retries is 0", 1: "its only retry is used"}.get(most, f"all {most} retries are used")
             return self._stop(how, f"{used}; chain stopped")
         return self._go_on(how, f"retry {self._retries} of {most}")
 

@@ -67,8 +67,9 @@ def mask(values: frozenset[str] | set[str]) -> None:
 
 
 def hidden(text: str, config: SubmitConfig) -> str:
-    """Text of a job with the config's secrets taken out. Airflow's masker serves the task's log file only: LocalExecutor
-    copies the log to the scheduler's output as it was.
+    """Text of a job with the config's secrets taken out.
+
+    Airflow's masker serves the task's log file only: LocalExecutor copies the log to the scheduler's output as it was.
     """
     for value in sorted(config.secret_values(), key=len, reverse=True):
         if len(value) >= _SHORTEST_SECRET:
