@@ -24,9 +24,10 @@ cache=${GYM_DEMO_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/airflow-gym-provider/dem
 
 heading() { printf '\n== %s\n' "$*"; }
 
-# Everything that is missing in one message, before anything is installed.
+# Everything that is missing and cannot be installed, in one message.
 check_machine() {
     local missing=() programs_missing
+    need_python 11 13 GYM_DEMO_PYTHON
     (find_python 11 13 GYM_DEMO_PYTHON) >/dev/null 2>&1 ||
         missing+=("Python 3.11 to 3.13 with venv: apt-get install python3-venv, or GYM_DEMO_PYTHON=/path/to/python3")
     programs_missing=$(PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin missing_programs)

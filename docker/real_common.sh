@@ -72,6 +72,15 @@ find_python() {
         "python3.$1-venv), or name it: $3=/path/to/python"
 }
 
+# need_python FIRST LAST VARIABLE: the distribution's own Python with venv, when none fits and it can be installed. Whether
+# one fits then is for find_python to say. as_root and can_be_root come from cluster/packages.sh.
+need_python() {
+    if (find_python "$@") >/dev/null 2>&1 || ! command -v apt-get >/dev/null || ! can_be_root; then return 0; fi
+    say "installing python3 and python3-venv from the distribution"
+    { as_root apt-get update && as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y --no-install-recommends python3 python3-venv; } >/dev/null 2>&1 || true
+}
+
 # fresh_venv PYTHON VENV: an empty virtual environment in place of whatever an interrupted run left there.
 fresh_venv() {
     if [ -e "$2" ] && [ ! -e "$2/pyvenv.cfg" ]; then

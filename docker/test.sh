@@ -15,6 +15,8 @@ here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 repo=$(dirname -- "$here")
 # shellcheck source-path=SCRIPTDIR source=real_common.sh
 . "$here/real_common.sh"
+# shellcheck source=SCRIPTDIR/cluster/packages.sh
+. "$here/cluster/packages.sh"
 
 fast=0 real_stack=0
 while [ $# -gt 0 ]; do
@@ -45,6 +47,7 @@ step() {
 
 make_environment() {
     local python stamp
+    need_python 11 13 GYM_TEST_PYTHON
     python=$(find_python 11 13 GYM_TEST_PYTHON)
     stamp="$("$python" -V) $(sha256sum "$repo/pyproject.toml" | cut -c1-16) $repo"
     venv=$home/venv
