@@ -53,7 +53,7 @@ def a_config(services: dict[str, Any], pools: dict[str, Any] | None = None, **ch
 
 
 def merged(base: Any, changes: Any) -> Any:
-    """Mappings are merged at every depth, anything else is replaced; None removes a key of a benchmark."""
+    """Mappings are merged at every depth, anything else is replaced."""
     if not (isinstance(base, Mapping) and isinstance(changes, Mapping)):
         return copy.deepcopy(changes)
     return {**base, **{name: merged(base.get(name), value) for name, value in changes.items()}}
