@@ -6,6 +6,7 @@ memory alone. Everything that goes on in a later try leaves as ChainRetry, every
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -96,7 +97,8 @@ class ChainTask:
             )
         if reason is EventReason.DEADLINE:
             return self._out_of_time(text)
-        self._unknown_for = float((event or {}).get("unknown_for", 0))
+        # How long is long enough was the operator's to say (lost_timeout), and the trigger's to measure.
+        self._unknown_for = math.inf if reason is EventReason.LOST else 0.0
         self._check_killed()
         done = finished(self.here()[1], event)
         if done is not None:

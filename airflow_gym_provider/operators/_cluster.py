@@ -38,7 +38,7 @@ class Cluster:
         """The chain's directory, jobs and results, in one round trip. Raises as `read_look` and SlurmHook.run."""
         plan, places = self.plan, [self.plan.place]
         script = look_script(
-            plan.run_dir, plan.chain_key, places, clusters=tuple(clusters), slurm_bin=self.hook.slurm_bin
+            plan.run_dir, plan.chain_key, places, clusters=[*plan.clusters, *clusters], slurm_bin=self.hook.slurm_bin
         )
         return read_look(script, self.hook.run(script, LOOK_TIMEOUT), places)
 
@@ -49,7 +49,7 @@ class Cluster:
             [place],
             why,
             job_ids={place.benchmark: keys},
-            clusters=[cluster for key in keys if (cluster := key.partition(";")[2])],
+            clusters=[*self.plan.clusters, *(cluster for key in keys if (cluster := key.partition(";")[2]))],
             quick=quick,
             slurm_bin=self.hook.slurm_bin,
         )

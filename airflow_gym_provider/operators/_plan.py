@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.configuration import conf
@@ -32,6 +32,8 @@ class ChainPlan:
     results: dict[str, Any]
     limits: dict[str, Any]
     hostname: str | None = None
+    clusters: list[str] = field(default_factory=list)
+    """Clusters that the config names: a job of which nothing is recorded may be there."""
 
     @property
     def chain_key(self) -> ChainKey:
@@ -96,6 +98,7 @@ def make_plan(config: SubmitConfig, benchmark: str, key: ChainKey, context: Cont
         results=asdict(spec),
         limits=asdict(make_limits(config, benchmark)),
         hostname=config.cluster.hostname,
+        clusters=list(config.cluster.named_clusters),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import posixpath
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from airflow_gym_provider.hooks.slurm import SlurmHook
 
 SUBMIT_TIMEOUT = 600.0
+_NO_CLUSTER = re.compile(r"No cluster '[^']*' known by database")
 _BUSY_AGAIN = 10.0
 
 
@@ -76,11 +78,9 @@ def submit(
     run: RunFiles,
     submissions: Sequence[Submission],
     environ: Mapping[str, str],
-    *,
-    clusters: Sequence[str] = (),
 ) -> SubmitReport:
     """Stage and queue, in one script over one connection. Raises AirflowFailException for missing mount sources."""
-    mounts = config.mount_sources()
+    mounts, clusters = config.mount_sources(), config.cluster.named_clusters
     script = submit_script(
         run, submissions, mounts=mounts, environ=environ, clusters=clusters, slurm_bin=hook.slurm_bin
     )
@@ -134,5 +134,7 @@ def settle(config: SubmitConfig, outcome: Outcome) -> str | None:
     if outcome.kind is OutcomeKind.BUSY:
         raise ChainRetry(outcome.text, _BUSY_AGAIN)
     if outcome.kind is OutcomeKind.UNKNOWN:
+        if _NO_CLUSTER.search(outcome.text):
+            raise AirflowFailException(f"{outcome.text}. See compute.{config.cluster_name}.extra_args.clusters")
         raise ChainRetry(outcome.text, passing=True)
     return None

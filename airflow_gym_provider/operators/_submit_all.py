@@ -125,7 +125,8 @@ class _Run:
 
     def _look(self, names: Sequence[str]) -> Mapping[str, ChainLook]:
         places = [ChainPlace.at(self.run_dir, name, self.key) for name in names]
-        script = look_script(self.run_dir, self.key, places, slurm_bin=self.hook.slurm_bin)
+        clusters = self.config.cluster.named_clusters
+        script = look_script(self.run_dir, self.key, places, clusters=clusters, slurm_bin=self.hook.slurm_bin)
         return read_look(script, self.hook.run(script, LOOK_TIMEOUT), places).chains
 
     def _submission(self, look: ChainLook) -> Submission:

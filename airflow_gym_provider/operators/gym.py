@@ -114,7 +114,7 @@ class GymEvalOperator(_GymOperator):
         *,
         benchmark: str | None = None,
         results_timeout: float = 60.0,
-        lost_timeout: float = 90.0,
+        lost_timeout: float = 60.0,
         run_group: str | None = None,
         **kwargs: Any,
     ) -> None:

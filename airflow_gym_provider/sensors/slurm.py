@@ -48,7 +48,7 @@ class SlurmJobSensor(BaseSensorOperator):
         hostname: str | None = None,
         poll_interval: float = 30.0,
         deferrable: bool = True,
-        lost_timeout: float = 90.0,
+        lost_timeout: float = 60.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(poke_interval=poll_interval, **kwargs)

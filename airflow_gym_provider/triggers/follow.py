@@ -11,7 +11,7 @@ from airflow_gym_provider.slurm.status import JobRef, JobStatus
 from airflow_gym_provider.triggers.events import EventReason, JobEvent, job_end, job_event
 from airflow_gym_provider.triggers.observe import Observation
 
-LOST_AFTER = 90.0
+LOST_AFTER = 60.0
 """Seconds for which squeue and sacct must both answer and not know a job until it counts as lost."""
 _PROGRESS_EVERY = 600.0
 _LINES_BY_TENTHS = 10
