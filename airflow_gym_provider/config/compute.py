@@ -13,6 +13,8 @@ from airflow_gym_provider.config.fields import Count, CountOrZero, Duration, Lin
 
 # user@host, an alias of ~/.ssh/config, an address; never an option of ssh.
 _HOST = re.compile(r"[A-Za-z0-9_\[:][A-Za-z0-9_.:%@\[\]-]*\Z")
+_CLUSTERS = ("clusters", "cluster")  # sbatch takes both
+_CLUSTER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
 
 
 class NodePool(StrictModel):
@@ -45,6 +47,13 @@ class SlurmComputeConfig(StrictModel):
     def total_nodes(self) -> int:
         """Return the nodes of the allocation: the sum over the pools, or 1 when there are none."""
         return sum(pool.nodes for pool in self.node_pools.values()) or 1
+
+    @property
+    def named_clusters(self) -> tuple[str, ...]:
+        """Return the clusters that `extra_args` sends the job to, where it has to be looked for as well."""
+        extras = [self.extra_args, *(pool.extra_args for pool in self.node_pools.values())]
+        named = [name.strip() for extra in extras for key in _CLUSTERS for name in extra.get(key, "").split(",")]
+        return tuple(dict.fromkeys(name for name in named if _CLUSTER.match(name) and name != "all"))
 
     @field_validator("hostname")
     @classmethod

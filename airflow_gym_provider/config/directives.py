@@ -19,6 +19,7 @@ MANAGED_DIRECTIVES = {
     "nodes": "set nodes of the node pools",
     "ntasks-per-node": "set ntasks_per_node of the node pools",
     "gpus-per-node": "set gpus_per_node of the node pools",
+    "tasks-per-node": "set ntasks_per_node of the node pools",
 }
 # These would make one submission no job, several jobs, or a job that no longer runs the script.
 _REFUSED = {
@@ -64,7 +65,7 @@ def _managed(name: str) -> str | None:
     for managed, owner in {**MANAGED_DIRECTIVES, **_REFUSED}.items():
         if spelled == managed:
             return owner
-        if managed in MANAGED_DIRECTIVES and managed.startswith(spelled) and spelled not in _NO_ABBREVIATION:
+        if managed.startswith(spelled) and spelled not in _NO_ABBREVIATION:
             return f"sbatch may read it as {managed}; {owner}"
     return None
 

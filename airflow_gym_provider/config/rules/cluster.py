@@ -24,7 +24,7 @@ def directive_problems(draft: Draft) -> Iterator[Problem]:
                 what = f"is {value!r}, but the job's own extra_args say {ours!r}; one job has one value"
                 yield Problem(f"{where}.node_pools.{name}.extra_args.{key}", what)
     for number, name in enumerate(draft.compute.forward_env):
-        if name.startswith("SBATCH_"):
+        if name.startswith("SBATCH_") or name == "SLURM_CLUSTERS":
             what = f"{name} would override directives of the job script; set the field or extra_args instead"
             yield Problem(f"{where}.forward_env.{number}", what)
 

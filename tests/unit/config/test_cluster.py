@@ -27,6 +27,10 @@ from .builders import config, loaded, pool, problems_of, vllm, warnings_of
         "part",
         "acc",
         "ntasks-per",
+        "tasks-per-node",
+        "arr",
+        "wra",
+        "test",
         "J",
         "n",
         "--qos",
@@ -130,8 +134,23 @@ def test_what_undoes_forwarding_or_wastes_nodes_is_warned_of() -> None:
 
 
 def test_forwarding_cannot_steer_sbatch() -> None:
-    problems = problems_of(config(compute={"forward_env": ["SBATCH_PARTITION"]}))
-    assert list(problems) == ["compute.cluster.forward_env.0"]
+    problems = problems_of(config(compute={"forward_env": ["SBATCH_PARTITION", "SLURM_CLUSTERS"]}))
+    assert list(problems) == ["compute.cluster.forward_env.0", "compute.cluster.forward_env.1"]
+
+
+@pytest.mark.parametrize(
+    ("job", "main", "named"),
+    [
+        ({}, {}, ()),
+        ({"clusters": "c2, c3,c2"}, {}, ("c2", "c3")),
+        ({}, {"cluster": "c2"}, ("c2",)),
+        ({"clusters": "all"}, {}, ()),
+        ({"clusters": "--x,a b"}, {}, ()),
+    ],
+)
+def test_the_clusters_that_a_job_may_be_sent_to(job: Any, main: Any, named: tuple[str, ...]) -> None:
+    found = loaded(config(pools={"main": pool(extra_args=main)}, compute={"extra_args": job}))
+    assert found.cluster.named_clusters == named
 
 
 def render_problems(source: dict[str, Any], environ: dict[str, str] | None = None) -> dict[str, str]:

@@ -2,18 +2,32 @@
 
 import json
 import logging
+from contextlib import suppress
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_gym_provider.chain import ChainLook, Look, Outcome, OutcomeKind, SubmitReport
+from airflow_gym_provider.chain import (
+    ChainLook,
+    CutOffError,
+    Look,
+    Outcome,
+    OutcomeKind,
+    Submission,
+    SubmitReport,
+)
 from airflow_gym_provider.chain.history import CancelMark
+from airflow_gym_provider.config import load_submit_config
 from airflow_gym_provider.exceptions import ChainRetry, ChainStopped
 from airflow_gym_provider.operators import _chain as module
 from airflow_gym_provider.operators._arguments import EvalArguments
 from airflow_gym_provider.operators._chain import ChainTask, Waiting
+from airflow_gym_provider.operators._cluster import Cluster
 from airflow_gym_provider.operators._memory import SUCCESS, ChainMemory
+from airflow_gym_provider.operators._plan import ChainPlan, chain_key, make_plan
+from airflow_gym_provider.operators._submit import run_files, settle, submit
 from airflow_gym_provider.results import Verdict
+from airflow_gym_provider.slurm.remote import Answer
 from airflow_gym_provider.slurm.states import Ending
 from airflow_gym_provider.slurm.status import JobRef, JobStatus
 
@@ -439,3 +453,43 @@ def test_tries_that_are_killed_without_a_word_have_an_end(cluster, task):
 def test_a_kill_before_anything_was_submitted(cluster, task):
     task().kill()
     assert cluster.log == []
+
+
+class Deaf:
+    """A hook that keeps the scripts it is given and answers nothing."""
+
+    slurm_bin = None
+    where = "login"
+
+    def __init__(self):
+        self.scripts = []
+
+    def run(self, script, *_args, **_kwargs):
+        self.scripts.append(script.text)
+        return Answer(0, "", "")
+
+
+def test_a_job_sent_to_another_cluster_is_looked_for_there(context, submit_config):
+    """Its number may never have arrived: by name it is found only where it is."""
+    submit_config["compute"]["c"]["extra_args"] = {"clusters": "c2,c3"}
+    config = load_submit_config(submit_config, environ={})
+    key = chain_key(context, ChainMemory.of(context), None)
+    plan = ChainPlan.from_dict(json.loads(json.dumps(make_plan(config, "gpqa", key, context).as_dict())))
+    hook = Deaf()
+    for ask in (
+        lambda: Cluster(hook, plan).look(["c4"]),
+        lambda: Cluster(hook, plan).cancel("over", ["7;c2"]),
+        lambda: submit(hook, config, run_files(config, plan.run_dir, key, {}), [Submission(plan.place, ())], {}),
+    ):
+        with suppress(CutOffError):
+            ask()
+    assert ["gym_clusters=('' c2 c3" in text for text in hook.scripts] == [True] * 3
+
+
+def test_a_cluster_that_nobody_knows_is_no_passing_trouble(submit_config):
+    config = load_submit_config(submit_config, environ={})
+    text = "squeue on c9: squeue: error: No cluster 'c9' known by database."
+    with pytest.raises(AirflowFailException, match=r"compute\.c\.extra_args\.clusters"):
+        settle(config, Outcome(OutcomeKind.UNKNOWN, text))
+    with pytest.raises(ChainRetry):
+        settle(config, Outcome(OutcomeKind.UNKNOWN, "squeue: error: 'c9' can't be reached now"))
