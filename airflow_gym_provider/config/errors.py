@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+# A shorter text is no secret worth hiding, and hiding it would garble messages.
+_HIDE_FROM = 4
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -15,6 +18,15 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}" if self.where else self.what
+
+
+def without(values: Iterable[str], problem: Problem) -> Problem:
+    """Return the problem with these values hidden: what an interpolation read may be a secret in the wrong place."""
+    what = problem.what
+    for value in sorted(values, key=len, reverse=True):
+        if len(value) >= _HIDE_FROM:
+            what = what.replace(value, "…").replace(repr(value)[1:-1], "…")
+    return Problem(problem.where, what)
 
 
 class SubmitConfigError(ValueError):

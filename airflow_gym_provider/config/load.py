@@ -9,9 +9,14 @@ from typing import Any
 
 from airflow_gym_provider.config.compose import Source, compose
 from airflow_gym_provider.config.draft import Draft, read_sections
-from airflow_gym_provider.config.errors import Problem, SubmitConfigError, SubmitConfigWarning
+from airflow_gym_provider.config.errors import Problem, SubmitConfigError, SubmitConfigWarning, without
 from airflow_gym_provider.config.resolve import Resolved, reading, resolve
-from airflow_gym_provider.config.rules.benchmarks import command_problems, policy_problems, without_injected
+from airflow_gym_provider.config.rules.benchmarks import (
+    command_problems,
+    policy_problems,
+    results_warnings,
+    without_injected,
+)
 from airflow_gym_provider.config.rules.cluster import chain_warnings, cluster_warnings, directive_problems
 from airflow_gym_provider.config.rules.gpus import gpu_findings
 from airflow_gym_provider.config.rules.names import name_problems
@@ -30,9 +35,7 @@ _RULES = (
     directive_problems,
     port_problems,
 )
-_WARNINGS = (cluster_warnings, chain_warnings, moved_ray_ports)
-# A shorter text is no secret worth hiding, and hiding it would garble messages.
-_HIDE_FROM = 4
+_WARNINGS = (cluster_warnings, chain_warnings, results_warnings, moved_ray_ports)
 
 
 def load_submit_config(
@@ -64,9 +67,9 @@ def load_submit_config(
     draft.driver = without_injected(draft)
     idle = _check_across(draft, problems)
     if problems or draft.compute is None or draft.driver is None or draft.job is None or draft.otel is None:
-        raise SubmitConfigError([_redacted(problem, resolved) for problem in problems])
+        raise SubmitConfigError([without(resolved.read_values, problem) for problem in problems])
     for finding in [*idle, *(found for rule in _WARNINGS for found in rule(draft))]:
-        warnings.warn(str(_redacted(finding, resolved)), SubmitConfigWarning, stacklevel=2)
+        warnings.warn(str(without(resolved.read_values, finding)), SubmitConfigWarning, stacklevel=2)
     return _finish(draft, resolved, environment)
 
 
@@ -77,15 +80,6 @@ def _check_across(draft: Draft, problems: list[Problem]) -> list[Problem]:
     errors, idle = gpu_findings(draft)
     problems += errors
     return idle
-
-
-def _redacted(problem: Problem, resolved: Resolved) -> Problem:
-    """Hide what an interpolation read from the environment: it may be a secret in the wrong place."""
-    what = problem.what
-    for value in sorted(resolved.read_values, key=len, reverse=True):
-        if len(value) >= _HIDE_FROM:
-            what = what.replace(value, "…").replace(repr(value)[1:-1], "…")
-    return Problem(problem.where, what)
 
 
 def _finish(draft: Draft, resolved: Resolved, environ: Mapping[str, str]) -> SubmitConfig:

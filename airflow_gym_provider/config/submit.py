@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -12,7 +13,7 @@ from pydantic import Field, PrivateAttr, field_validator
 
 from airflow_gym_provider.config.compute import ComputeConfig, SlurmComputeConfig
 from airflow_gym_provider.config.driver import DriverConfig
-from airflow_gym_provider.config.errors import Problem, SubmitConfigError
+from airflow_gym_provider.config.errors import Problem, SubmitConfigError, without
 from airflow_gym_provider.config.fields import Line, StrictModel, refuse
 from airflow_gym_provider.config.mounts import mount_source
 from airflow_gym_provider.config.otel import OtelConfig
@@ -139,6 +140,14 @@ class SubmitConfig(StrictModel):
     def secret_values(self) -> frozenset[str]:
         """Return every text that was read from the environment, for masking. Empty texts are left out."""
         return self._secrets
+
+    @contextmanager
+    def hiding(self) -> Iterator[None]:
+        """Within it, a SubmitConfigError comes without what was read from the environment."""
+        try:
+            yield
+        except SubmitConfigError as error:
+            raise SubmitConfigError(without(self.secret_values(), problem) for problem in error.problems) from None
 
     def mount_sources(self) -> list[tuple[str, str]]:
         """Return (place in the config, path on the cluster) of every mount, in order of declaration."""

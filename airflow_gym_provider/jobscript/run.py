@@ -55,7 +55,8 @@ def effective_run(config: SubmitConfig, benchmark: str, job_dir: str) -> dict[st
 
 def results_spec(config: SubmitConfig, benchmark: str, job_dir: str) -> ResultsSpec:
     """How the results of this benchmark are found and judged. Raises SubmitConfigError as `effective_run` does."""
-    run = effective_run(config, benchmark, job_dir)
+    with config.hiding():
+        run = effective_run(config, benchmark, job_dir)
     return ResultsSpec(
         rollouts_path=run["output_jsonl_fpath"],
         require_complete=run["require_complete"] is not False,

@@ -25,6 +25,11 @@ def render_job_script(config: SubmitConfig, benchmark: str, job_dir: str) -> str
     Raises SubmitConfigError naming everything that cannot be rendered: pools that disagree, a collector without its
     settings, an unknown benchmark, values that no program or directive can be given.
     """
+    with config.hiding():
+        return _render(config, benchmark, job_dir)
+
+
+def _render(config: SubmitConfig, benchmark: str, job_dir: str) -> str:
     check_render_time(config)
     _check_job_dir(job_dir)
     collector = Collector(config, benchmark, job_dir) if config.otel.enabled else None

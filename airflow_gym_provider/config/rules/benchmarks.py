@@ -45,6 +45,22 @@ def command_problems(draft: Draft) -> Iterator[Problem]:
             yield Problem(where, "cannot be combined with resumable: a command has no cache to resume from; remove one")
 
 
+def results_warnings(draft: Draft) -> Iterator[Problem]:
+    """One results file for several evaluations: each would be judged, and resumed, by another's rollouts."""
+    first: dict[str, str] = {}
+    for name, benchmark in draft.driver.benchmarks.items() if draft.driver else ():
+        path = benchmark.run.get("output_jsonl_fpath")
+        if not isinstance(path, str) or not path.startswith("/"):
+            continue
+        where = f"driver.benchmarks.{name}.run.output_jsonl_fpath"
+        other = first.setdefault(path, name)
+        if other != name:
+            yield Problem(where, f"is {path!r}, which {other!r} writes too: both would count the other's rollouts")
+        if benchmark.run.get("resume_from_cache", benchmark.resume_config is not None) is True:
+            what = "is the same file in every run, so a new run would take over the rollouts of the one before"
+            yield Problem(where, f"{what}; write a path relative to the benchmark's directory, or leave it out")
+
+
 def without_injected(draft: Draft) -> DriverConfig | None:
     """Return the driver without policy keys that are exactly what would be injected.
 

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_gym_provider.config import PolicyWiring
 
-from .builders import config, loaded, pair, pool, problems_of, ray, vllm
+from .builders import config, loaded, pair, pool, problems_of, ray, vllm, warnings_of
 
 
 @pytest.mark.parametrize("name", ["gpqa", "tau2.airline-v1_x", "2024", "x" * 150, ".hidden", "_a"])
@@ -135,3 +135,14 @@ def test_a_wrong_field_of_the_driver(field: str, value: Any) -> None:
 
 def test_no_model_type_is_empty_text() -> None:
     assert loaded(config(driver={"policy_model_type": ""})).driver.policy_model_type == ""
+
+
+def test_one_results_file_for_several_evaluations_is_warned_of() -> None:
+    run = {"run": {"output_jsonl_fpath": "/r/all.jsonl"}}
+    (both,) = warnings_of(config(benchmarks={"a": run, "b": run}))
+    assert "b.run.output_jsonl_fpath" in both and "'a'" in both
+    (again,) = warnings_of(config(benchmarks={"a": {**run, "resumable": True}}))
+    assert "every run" in again
+    relative = {"run": {"output_jsonl_fpath": "out/all.jsonl"}, "resumable": True}
+    assert not warnings_of(config(benchmarks={"a": relative, "b": relative}))
+    assert not warnings_of(config(benchmarks={"a": run}))

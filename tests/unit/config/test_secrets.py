@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_gym_provider.config import EnvValue, SubmitConfig, SubmitConfigError, load_submit_config
+from airflow_gym_provider.jobscript import render_job_script, results_spec
 
 from .builders import config, loaded, pair, pool, problems_of, vllm
 
@@ -89,6 +90,17 @@ def test_a_value_that_is_no_text_is_refused_and_not_repeated(value: Any) -> None
     problems = problems_of(with_env(TOKEN=value))
     assert list(problems) == ["services.policy.env.TOKEN"]
     assert SECRET not in str(problems)
+
+
+def test_what_cannot_be_rendered_is_refused_without_what_the_environment_held() -> None:
+    source = config({"policy": vllm(extra_args="--api-key '${oc.env:KEY}")})
+    with pytest.raises(SubmitConfigError) as refusal:
+        render_job_script(loaded(source, environ={"KEY": SECRET}), "gpqa", "/r/gpqa")
+    assert "extra_args" in str(refusal.value) and SECRET not in str(refusal.value)
+    source = config(benchmarks={"g": {"run": {"output_jsonl_fpath": r"${oc.env:KEY}/\${oc.env:X}"}}})
+    with pytest.raises(SubmitConfigError) as refusal:
+        results_spec(loaded(source, environ={"KEY": SECRET}), "g", "/r/g")
+    assert "output_jsonl_fpath" in str(refusal.value) and SECRET not in str(refusal.value)
 
 
 @pytest.mark.parametrize("env", [None, [SECRET], SECRET])
