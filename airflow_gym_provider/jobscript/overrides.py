@@ -31,8 +31,10 @@ def override_tokens(values: Mapping[str, object], place: str) -> list[str]:
     """
     problems: list[Problem] = []
     tokens: list[str] = []
+    given: dict[str, object] = {}
     for path, value in _flatten(values):
         try:
+            _check_new(path, value, given)
             tokens.append(_token(path, value))
         except ValueError as error:
             problems.append(Problem(f"{place}.{path}", str(error)))
@@ -61,6 +63,15 @@ def _flatten(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[s
             yield from _flatten(value, f"{path}.")
         else:
             yield path, value
+
+
+def _check_new(path: str, value: object, given: dict[str, object]) -> None:
+    """Raise ValueError for a path that is there already, or would be inside of a plain value: Hydra refuses both."""
+    for other, held in given.items():
+        outer, inner, plain = (path, other, value) if len(path) < len(other) else (other, path, held)
+        if path == other or (inner.startswith(f"{outer}.") and not isinstance(plain, Mapping)):
+            raise ValueError(f"contradicts {other}, which is given as well: a dotted key means a nested one; keep one")
+    given[path] = value
 
 
 def _token(path: str, value: object) -> str:

@@ -87,6 +87,17 @@ def test_keys_that_hydra_has_no_word_for_are_refused_by_name(key: str) -> None:
     assert f"driver.benchmarks.x.run.{key}" in str(refusal.value)
 
 
+@pytest.mark.parametrize(
+    ("values", "place"),
+    [({"a.b": 1, "a": {"b": 2}}, "a.b"), ({"a.b": 1, "a": 2}, "a"), ({"a": 1, "a.b.c": 2}, "a.b.c")],
+)
+def test_a_value_given_twice_is_refused_as_hydra_would(values: dict[str, Any], place: str) -> None:
+    with pytest.raises(SubmitConfigError) as refusal:
+        override_tokens(values, "run")
+    assert [problem.where for problem in refusal.value.problems] == [f"run.{place}"]
+    assert override_tokens({"a": {}, "a.b": 1, "ab": 2}, "run") == ["+a={}", "+a.b=1", "+ab=2"]
+
+
 def test_every_wrong_value_is_listed_and_a_megabyte_is_too_long_for_an_argument() -> None:
     values = {"a": "x" * 1_000_000, "b": [{"two words": 1}], "c": "fine", "d": b"bytes" and object()}
     with pytest.raises(SubmitConfigError) as refusal:
