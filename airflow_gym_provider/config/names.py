@@ -53,6 +53,8 @@ def check_policy_host(value: Any) -> str:
     text = as_line(value)
     if not _HOST_CHARACTERS.match(_DEFERRED.sub("", text)):
         raise refuse(f"{text!r} is not a host; write a name, an address or ${{oc.env:HEAD_NODE_IP}}, without http://")
+    if ":" in re.sub(r"\[[^]]*\]", "", _DEFERRED.sub("", text)):
+        raise refuse(f"{text!r} holds a colon: the port is the service's own, and an IPv6 address stands in brackets")
     return text
 
 

@@ -135,7 +135,7 @@ def test_the_policy_host_may_refer_to_the_config_and_be_referred_to() -> None:
     assert found.driver.benchmarks["g"].run["url"] == "http://${oc.env:HEAD,localhost}:1"
 
 
-@pytest.mark.parametrize("host", ["http://x", "a b", "$HEAD", r"\${HEAD}", "", "x/y", "a;b"])
+@pytest.mark.parametrize("host", ["http://x", "a b", "$HEAD", r"\${HEAD}", "", "x/y", "a;b", "h:80", "::1"])
 def test_what_is_no_host_is_refused(host: str) -> None:
     assert list(problems_of(config(driver={"policy_host": host}))) == ["driver.policy_host"]
 
