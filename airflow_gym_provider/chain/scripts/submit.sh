@@ -212,7 +212,8 @@ gym_refused() {
 }
 
 gym_answer_lost='[Tt]imed out|Unable to contact|[Cc]onnect failure|[Cc]onnection (refused|reset)|[Cc]ommunication'
-gym_answer_lost+='|Zero Bytes|[Rr]eceive failure|Broken pipe|Unexpected message|Transport endpoint'
+gym_answer_lost+='|Zero Bytes|[Rr]eceive failure|[Ss]end failure|Broken pipe|Unexpected message|Transport endpoint'
+gym_answer_lost+='|message length|longer than data|[Aa]uthentication error|Interrupted system call|Invalid response'
 
 # gym_unsure STATUS STDERR: sbatch failed, yet the job may be there ("Socket timed out"): look for it by name.
 gym_unsure() {

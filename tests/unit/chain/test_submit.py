@@ -164,6 +164,8 @@ def test_a_clear_refusal_leaves_nothing_to_wait_for(chains, slurm, status, text)
 LOST_ANSWERS = [
     {"rc": 1, "stderr": "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n"},
     {"rc": 1, "stderr": "sbatch: error: Batch job submission failed: Unable to contact slurm controller\n"},
+    {"rc": 1, "stderr": "sbatch: error: Batch job submission failed: Message send failure\n"},
+    {"rc": 1, "stderr": "sbatch: error: Batch job submission failed: Protocol authentication error\n"},
     {"rc": 1, "stderr": "something nobody has seen before\n"},
     {"rc": 0, "stdout": ""},
     {"rc": 1, "stdout": "101\n"},
