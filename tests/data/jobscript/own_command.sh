@@ -118,6 +118,7 @@ export NEMO_GYM_POLICY_API_KEY=dummy
 # Anything a shell can do.
 ./harness --url "$NEMO_GYM_POLICY_BASE_URL" --out "$NEMO_GYM_BENCH_DIR/out"
 tail -n 1 "${NEMO_GYM_BENCH_DIR}/out/score.txt"
+
 } </dev/null
 END_DRIVER
 say "the driver ended with status $driver_status, log" logs/driver-"$SLURM_JOB_ID".log

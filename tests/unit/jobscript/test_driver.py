@@ -91,6 +91,10 @@ def test_a_commands_text_is_its_own(tmp_path: Path) -> None:
     assert (played.folder / "seen").read_text() == "$HOME \"'\\\nset\n"
 
 
+def test_a_command_may_end_with_a_backslash(tmp_path: Path) -> None:
+    assert play(Job(config_of({"driver": {"benchmarks": {"bench": {"command": "true \\"}}}})), tmp_path).status == 0
+
+
 def test_a_command_without_a_policy_gets_no_address(tmp_path: Path) -> None:
     tree = {"driver": {"benchmarks": {"bench": {"command": "env >seen"}}}}
     played = play(Job(config_of(tree)), tmp_path)
