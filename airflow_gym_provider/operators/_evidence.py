@@ -37,7 +37,8 @@ def gather(cluster: Cluster, memory: ChainMemory, log: Any, *, unknown_for: floa
     for problem in found.problems:
         log.warning("%s", problem)
     look = found.chains[plan.benchmark]
-    verdict = judge(look.survey, plan.spec) if look.survey is not None else None
+    since = look.jobs[0].ref.submitted_at if look.jobs and not plan.results_are_its_own else None
+    verdict = judge(look.survey, plan.spec, since) if look.survey is not None else None
     base = _budget_base(memory, look, verdict)
     if look.jobs and look.jobs[-1].missing and look.jobs[-1].ref.key == memory.lost:
         unknown_for = math.inf

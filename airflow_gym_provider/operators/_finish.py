@@ -38,9 +38,9 @@ frame marks
 def finished(cluster: Cluster, event: Mapping[str, Any] | None) -> tuple[ChainLook, Verdict] | None:
     """What makes the task green, as a look would give it; None when that needs a look. Never raises."""
     job = _completed(event)
-    if job is None:
-        return None
     plan = cluster.plan
+    if job is None or not plan.results_are_its_own:
+        return None
     body = _FILES.format(folder=quote(plan.job_dir)) + survey_body(plan.spec)
     script = RemoteScript.build(body, slurm_bin=cluster.hook.slurm_bin, needs=())
     try:

@@ -46,6 +46,11 @@ class ChainPlan:
         return ResultsSpec(**self.results)
 
     @property
+    def results_are_its_own(self) -> bool:
+        """Whether they lie in the chain's directory, and not where other runs may have written as well."""
+        return posixpath.normpath(self.spec.rollouts_path).startswith(f"{self.job_dir}/")
+
+    @property
     def bounds(self) -> Limits:
         """How far it may go."""
         return Limits(**self.limits)

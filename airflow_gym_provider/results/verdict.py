@@ -8,6 +8,9 @@ from airflow_gym_provider.results.survey import Spec, Survey
 
 __all__ = ["Verdict", "judge"]
 
+_CLOCKS_DIFFER = 300
+"""Seconds by which the clocks of a login node and of a file server may disagree."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -24,9 +27,11 @@ class Verdict:
     looked: bool = True
 
 
-def judge(survey: Survey, spec: Spec) -> Verdict:
+def judge(survey: Survey, spec: Spec, since: float | None = None) -> Verdict:
     """Complete is: as many rollouts as expected, and metrics that are not older than they are.
 
+    `since`: when the chain's first job was submitted, in seconds since 1970, for results in a place that is not the
+    chain's own: what another run left there before is not this one's.
     With `require_complete` False any number of rollouts above zero is enough; the reason then says n of m. A benchmark
     that is judged by its exit status is always complete: its own command writes what it likes.
     """
@@ -37,19 +42,21 @@ def judge(survey: Survey, spec: Spec) -> Verdict:
     counted, enough = _counted(survey, spec)
     if not enough:
         return _no(survey, counted)
-    fault = _metrics_fault(survey)
+    fault = _metrics_fault(survey, since)
     if fault:
         return _no(survey, f"{counted}, but no metrics: {fault}")
     return Verdict(True, "; ".join([counted, *survey.notes]), survey.done, survey.expected)
 
 
-def _metrics_fault(survey: Survey) -> str:
+def _metrics_fault(survey: Survey, since: float | None) -> str:
     """What is wrong with the metrics, "" when nothing is."""
     if not survey.metrics_present:
         return f"{survey.metrics_file.path} does not exist"
     if survey.metrics_stale:
         age = survey.rollouts.mtime - survey.metrics_file.mtime
         return f"{survey.metrics_file.path} is {age} s older than the rollouts, left by an earlier job"
+    if since is not None and survey.metrics_file.mtime < since - _CLOCKS_DIFFER:
+        return f"{survey.metrics_file.path} is from before this chain's first job, left by another run"
     return survey.metrics_problem
 
 

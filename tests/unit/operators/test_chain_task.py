@@ -81,7 +81,7 @@ class FakeCluster:
 def cluster(monkeypatch):
     FakeCluster.looks, FakeCluster.outcomes, FakeCluster.log = [], [], []
     monkeypatch.setattr(module, "Cluster", FakeCluster)
-    monkeypatch.setattr("airflow_gym_provider.operators._evidence.judge", lambda survey, spec: survey.verdict)
+    monkeypatch.setattr("airflow_gym_provider.operators._evidence.judge", lambda survey, spec, since: survey.verdict)
     monkeypatch.setattr(module, "log_tails", lambda *_: [])
     clock = {"now": 1000.0}
     monkeypatch.setattr(module.time, "time", lambda: clock["now"])

@@ -1,6 +1,7 @@
 """The short way to green, and everything that must take the long one."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -97,3 +98,11 @@ def test_a_login_node_that_is_away_is_for_the_long_way(cluster):
 
     cluster.hook = SimpleNamespace(run=away, slurm_bin=None)
     assert finished(cluster, event()) is None
+
+
+def test_results_that_lie_elsewhere_are_for_the_long_way(cluster):
+    elsewhere = replace(cluster.plan, job_dir=str(Path(cluster.plan.run_dir) / "other"))
+    (Path(elsewhere.job_dir)).mkdir()
+    (Path(elsewhere.job_dir) / ".gym_job_chain").write_text("60\n")
+    assert finished(Cluster(cluster.hook, elsewhere), event()) is None
+    assert finished(cluster, event()) is not None

@@ -95,3 +95,11 @@ def test_remarks_are_handed_on() -> None:
 
 def test_a_command_is_judged_by_its_exit_status() -> None:
     assert judge(found(None, None), Spec(judged_by="exit_status")).complete
+
+
+def test_results_elsewhere_count_only_when_this_chain_can_have_written_them() -> None:
+    survey = found(100, 100, metrics_at=1000)
+    assert judge(survey, Spec(), since=990.0).complete
+    assert judge(survey, Spec(), since=1290.0).complete, "clocks may differ a little"
+    verdict = judge(survey, Spec(), since=5000.0)
+    assert not verdict.complete and "from before this chain's first job" in verdict.reason
