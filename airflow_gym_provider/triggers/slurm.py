@@ -78,6 +78,7 @@ class SlurmJobTrigger(BaseTrigger):
         self.benchmark = benchmark
         self.rollouts_path = rollouts_path
         self.not_before = not_before
+        self._killing: asyncio.Task[None] | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """The arguments as they are."""
@@ -137,16 +138,24 @@ class SlurmJobTrigger(BaseTrigger):
         """Cancel the job: the task was cleared or marked by hand. Says what it found, never raises.
 
         Airflow 3.3 cancels this coroutine again about every second for as long as it runs (`to_cancel` of each sync in
-        triggerer_job_runner.py), so the work is a task of its own, which that does not reach. It ends within 25 s.
+        triggerer_job_runner.py), and on Python 3.11 its `wait_for` gives up at the second time. So the work is a task
+        of its own, which that does not reach, and `cleanup` waits for the rest. It ends within 25 s.
         """
-        work = asyncio.get_running_loop().create_task(self._kill())
-        _KILLS.add(work)
-        work.add_done_callback(_KILLS.discard)
-        while not work.done():
+        self._killing = asyncio.get_running_loop().create_task(self._kill())
+        _KILLS.add(self._killing)
+        self._killing.add_done_callback(_KILLS.discard)
+        await self._until_killed()
+
+    async def cleanup(self) -> None:
+        """Wait for a kill that is at work, whose words belong into the task's log. Cancels no job by itself."""
+        await self._until_killed()
+
+    async def _until_killed(self) -> None:
+        while self._killing is not None and not self._killing.done():
             try:
-                await asyncio.shield(work)
+                await asyncio.shield(self._killing)
             except asyncio.CancelledError:
-                if work.cancelled():  # the loop itself comes to its end
+                if self._killing.cancelled():  # the loop itself comes to its end
                     raise
 
     async def _kill(self) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+from contextlib import suppress
 
 import pytest
 
@@ -174,6 +175,27 @@ def test_a_kill_outlives_airflows_repeated_cancels(run, watcher, said):
 
     run(killed_again_and_again())
     assert len(watcher.ran) == 1
+    assert "cancelled job 60" in said[0]
+
+
+def test_what_a_kill_found_is_said_before_the_trigger_is_over(run, watcher, said):
+    """As triggerer_job_runner.run_trigger does it, with its repeated cancels."""
+
+    async def run_trigger(trigger):
+        try:
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait_for(trigger.on_kill(), 30)
+        finally:
+            await trigger.cleanup()
+
+    async def killed_again_and_again():
+        watcher.seconds = 0.3
+        kill = asyncio.create_task(run_trigger(SlurmJobTrigger(["60"], **PLACE)))
+        while not kill.done():
+            await asyncio.sleep(0.02)
+            kill.cancel("user-action")
+
+    run(killed_again_and_again())
     assert "cancelled job 60" in said[0]
 
 
