@@ -100,7 +100,9 @@ at_exit() {
     if [ $keep = 1 ] && [ $code = 0 ]; then
         heading "Still running, as --keep asks"
         printf '%s\n' "Airflow:  $GYM_AIRFLOW_URL  (user $GYM_AIRFLOW_USER, password $GYM_AIRFLOW_PASSWORD)" \
+            "DAGs:     $folder/dags  (a new file is seen within ten seconds; it starts paused)" \
             "Results:  $folder/runs" \
+            "airflow:  eval \"\$(bash docker/airflow.sh env --dir $folder/airflow)\"; airflow dags list" \
             "Slurm:    eval \"\$(bash docker/cluster.sh env --dir $folder/cluster)\"; squeue" \
             "The end:  bash docker/demo.sh --down $folder"
         exit 0
@@ -122,7 +124,11 @@ main() {
         case $1 in
             --keep) keep=1 ;;
             --real-gym) real_gym=1 ;;
-            --down) take_down "${2:?--down wants the folder that --keep printed}" && rm -rf "$2"; exit ;;
+            --down)
+                [ -n "${2:-}" ] || fail "--down wants the folder that --keep printed"
+                [ -d "$2" ] || { say "$2 is gone already"; exit 0; }
+                take_down "$2" && rm -rf "$2"
+                exit ;;
             -h | --help) sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit ;;
             *) fail "unknown argument: $1 (see --help)" ;;
         esac

@@ -84,6 +84,10 @@ def decide(
     return _Case(history, limits, verdict, settled).decide()
 
 
+def _jobs(count: int) -> str:
+    return "an earlier job" if count == 1 else f"{count} earlier jobs"
+
+
 @dataclass(frozen=True)
 class _Case:
     """One decision being made."""
@@ -120,7 +124,7 @@ class _Case:
 
     def _first(self) -> Decision:
         if self.history.jobs:
-            return self._submit(f"new budget after {len(self.history.jobs)} earlier jobs; starting")
+            return self._submit(f"cleared: a new budget, on top of what {_jobs(len(self.history.jobs))} left; starting")
         return self._submit("no job yet; starting")
 
     def _ended(self, job: JobStatus) -> Decision:

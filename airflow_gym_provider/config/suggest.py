@@ -9,7 +9,9 @@ from collections.abc import Iterable
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return ``; did you mean 'x'?``, or nothing when no known word is near."""
     by_lower = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    # A known word inside it ("container_mounts") says more than letters in common ("container" does, "mounts" too).
+    parts = [name for name in by_lower if len(name) > 3 and word.lower().endswith(f"_{name}")]
+    near = parts or difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.67)
     return f"; did you mean {by_lower[near[0]]!r}?" if near else ""
 
 
