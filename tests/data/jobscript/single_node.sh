@@ -67,7 +67,7 @@ wait_healthy() {
 srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=policy \
   --no-container-mount-home \
   --container-image=vllm/vllm-openai:v0.11.0 \
-  --container-mounts=/models:/models,/cache:/root/.cache:ro \
+  --container-mounts=/models:/models,/cache:/opt/cache:ro \
   bash -s <<'END_POLICY' >>logs/policy-"$SLURM_JOB_ID".log 2>&1 &
 {
 [[ ! -v CUDA_VISIBLE_DEVICES ]] || export CUDA_VISIBLE_DEVICES="$CUDA_VISIBLE_DEVICES"

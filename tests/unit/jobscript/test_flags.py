@@ -18,7 +18,7 @@ settings.load_profile("jobscript")
 
 def _words(text: str, cwd: Path | None = None) -> list[str]:
     """The arguments that a program gets from `text` as the tail of a command line."""
-    script = f"HOME=/home/me\nprintf '%s\\0' {join_flags(split_flags(text, 'extra_args'))}"
+    script = f"HOME=/users/me\nprintf '%s\\0' {join_flags(split_flags(text, 'extra_args'))}"
     done = subprocess.run(["bash", "-s"], input=script.encode(), capture_output=True, check=True, cwd=cwd)
     return done.stdout.decode().split("\0")[:-1]
 
@@ -28,14 +28,14 @@ def _words(text: str, cwd: Path | None = None) -> list[str]:
     [
         ("--max-model-len 8192 --enable-prefix-caching", ["--max-model-len", "8192", "--enable-prefix-caching"]),
         ("""--hf-overrides '{"a": {"b": [1, "c d"]}}'""", ["--hf-overrides", '{"a": {"b": [1, "c d"]}}']),
-        ('--x "a \\"b\\" $HOME" c\\ d', ["--x", 'a "b" /home/me', "c d"]),
+        ('--x "a \\"b\\" $HOME" c\\ d', ["--x", 'a "b" /users/me', "c d"]),
         ("--one 1\n--two 2 # a remark\n\t--three \\\n 3\n", ["--one", "1", "--two", "2", "--three", "3"]),
         (
             "--stop ; rm -rf / & x | y > z < (a)",
             ["--stop", ";", "rm", "-rf", "/", "&", "x", "|", "y", ">", "z", "<", "(a)"],
         ),
         ('--origins ["*"] *?', ["--origins", "[*]", "*?"]),
-        ("--n $(echo 1 2; echo '(3)') `echo 4` ${HOME} $'a\\nb'", ["--n", "1", "2", "(3)", "4", "/home/me", "a\nb"]),
+        ("--n $(echo 1 2; echo '(3)') `echo 4` ${HOME} $'a\\nb'", ["--n", "1", "2", "(3)", "4", "/users/me", "a\nb"]),
         ('--cost "5 $\'s" a#b', ["--cost", "5 $'s", "a#b"]),
         ("--json '{\n  \"a\": 1\n}'", ["--json", '{\n  "a": 1\n}']),
     ],

@@ -40,7 +40,7 @@ def test_a_service_gets_its_flags_and_the_driver_its_own_image(tmp_path: Path) -
             "extra_args": """--max-model-len 8192 --hf-overrides '{"a": ["b c"]}'""",
             "mounts": ["/data", "/data:/data", "/x:/y:ro"],
         },
-        {"mounts": ["/cache:/root/.cache"]},
+        {"mounts": ["/cache:/opt/cache"]},
     )
     played = play(Job(config_of(tree), expect={"vllm": 1}), tmp_path)
     assert played.status == 0
@@ -55,7 +55,7 @@ def test_a_service_gets_its_flags_and_the_driver_its_own_image(tmp_path: Path) -
     assert service.flag("--container-mounts") == "/data:/data,/x:/y:ro"
     folder = str(played.folder)
     assert driver.flag("--container-image") == "gym:latest"
-    assert driver.flag("--container-mounts") == f"{folder}:{folder},/cache:/root/.cache"
+    assert driver.flag("--container-mounts") == f"{folder}:{folder},/cache:/opt/cache"
     assert driver.flag("--container-workdir") == folder
     assert all({"--overlap", "--no-container-mount-home", "--ntasks=1"} <= set(step.argv) for step in (service, driver))
 
