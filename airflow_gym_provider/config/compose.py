@@ -47,7 +47,7 @@ def compose(source: Source, overrides: Sequence[str], problems: list[Problem]) -
     if not readable:
         return None
     if rest := [override for override in parsed if override not in groups]:
-        from airflow_gym_provider.config.overrides import apply_overrides  # noqa: PLC0415 - see _parsed
+        from airflow_gym_provider.config.overrides import apply_overrides
 
         apply_overrides(merged, rest, problems)
     return merged
@@ -60,7 +60,7 @@ def _parsed(overrides: Sequence[str], problems: list[Problem]) -> list[ParsedOve
     if not overrides:
         return []
     # Hydra's parser takes a second to import, and most configs are loaded without overrides.
-    from airflow_gym_provider.config.overrides import parse_overrides  # noqa: PLC0415
+    from airflow_gym_provider.config.overrides import parse_overrides
 
     return parse_overrides(overrides, problems)
 
@@ -83,7 +83,7 @@ def _read_part(part: Part, groups: Sequence[ParsedOverride], problems: list[Prob
     if tree is None:
         return None
     if "defaults" in tree or groups:
-        from airflow_gym_provider.config.fragments import compose_fragments  # noqa: PLC0415 - as in _parsed
+        from airflow_gym_provider.config.fragments import compose_fragments
 
         return compose_fragments(path, tree, groups, problems)
     return to_config(tree, problems)

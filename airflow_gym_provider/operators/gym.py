@@ -149,13 +149,13 @@ class GymEvalOperator(_GymOperator):
             self._chain.kill()
 
     def _open(self, context: Context) -> ChainTask:
-        from airflow_gym_provider.operators._chain import ChainTask  # noqa: PLC0415
+        from airflow_gym_provider.operators._chain import ChainTask
 
         self._chain = ChainTask(self._arguments(context), context, self.log)
         return self._chain
 
     def _until_done(self, chain: ChainTask, step: Waiting | dict[str, Any]) -> dict[str, Any]:
-        from airflow_gym_provider.operators._waiting import make_trigger, wait_here  # noqa: PLC0415
+        from airflow_gym_provider.operators._waiting import make_trigger, wait_here
 
         while not isinstance(step, dict):
             if self.deferrable:
@@ -170,7 +170,7 @@ class GymEvalOperator(_GymOperator):
         return step
 
     def _arguments(self, context: Context) -> EvalArguments:
-        from airflow_gym_provider.operators._arguments import EvalArguments  # noqa: PLC0415
+        from airflow_gym_provider.operators._arguments import EvalArguments
 
         limit = self.execution_timeout
         return EvalArguments(
@@ -208,6 +208,6 @@ class GymSubmitOperator(_GymOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Queue everything, exactly once, however often the task is tried."""
-        from airflow_gym_provider.operators._submit_all import submit_all  # noqa: PLC0415
+        from airflow_gym_provider.operators._submit_all import submit_all
 
         return submit_all(self, context, self._rendered_environ(context))

@@ -82,7 +82,7 @@ class SlurmJobSensor(BaseSensorOperator):
         self._looked_at = time.monotonic()
         look = self._look()
         if self._follower is None:
-            from airflow_gym_provider.triggers.follow import Follower  # noqa: PLC0415
+            from airflow_gym_provider.triggers.follow import Follower
 
             self._follower = Follower(self._trigger().refs(), self.lost_timeout)
         lines, event = self._follower.see(look, time.monotonic())
@@ -94,8 +94,8 @@ class SlurmJobSensor(BaseSensorOperator):
         return True
 
     def _look(self) -> Observation:
-        from airflow_gym_provider.hooks.slurm import SlurmHook  # noqa: PLC0415
-        from airflow_gym_provider.triggers.observe import look_here  # noqa: PLC0415
+        from airflow_gym_provider.hooks.slurm import SlurmHook
+        from airflow_gym_provider.triggers.observe import look_here
 
         if self._hook is None:
             self._hook = SlurmHook(self.ssh_conn_id, self.hostname)
@@ -103,7 +103,7 @@ class SlurmJobSensor(BaseSensorOperator):
         return look_here(self._hook, self._trigger().refs(), {})
 
     def _trigger(self) -> SlurmJobTrigger:
-        from airflow_gym_provider.triggers.slurm import EVENT_AFTER, SlurmJobTrigger  # noqa: PLC0415
+        from airflow_gym_provider.triggers.slurm import EVENT_AFTER, SlurmJobTrigger
 
         return SlurmJobTrigger(
             job_ids=list(job_ids(self.jobs)),
