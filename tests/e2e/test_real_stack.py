@@ -39,6 +39,8 @@ def test_a_real_model_is_evaluated_from_airflow_to_metrics(result: dict[str, Any
     assert result["job_states"] == ["COMPLETED"]
     rewards = [row["reward"] for row in rows]
     assert result["metrics"]["mean/reward"] == pytest.approx(sum(rewards) / 20)
+    (agent,) = json.loads(Path(result["rollouts"]).with_name("rollouts_aggregate_metrics.json").read_text())
+    assert result["metrics"] == agent["key_metrics"], "what Airflow shows is what gym wrote"
     # The model guesses among ten letters: all wrong or all right would mean that nobody judged.
     assert 0 < sum(rewards) < 20
 
