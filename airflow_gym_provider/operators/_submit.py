@@ -96,7 +96,7 @@ def refusal_text(config: SubmitConfig, outcome: Outcome) -> tuple[bool, str]:
     said = read_sbatch(Answer(outcome.returncode or 1, outcome.stdout, outcome.stderr), config.cluster_name)
     if not isinstance(said, Refusal):
         return True, outcome.text
-    return said.kind != "permanent", ". ".join(filter(None, (said.text.rstrip("."), _blamed(config, said), said.cure)))
+    return said.kind != "permanent", said.told(_blamed(config, said))
 
 
 def _blamed(config: SubmitConfig, said: Refusal) -> str:

@@ -50,9 +50,11 @@ class Refusal:
     cure: str = ""
 
     def __str__(self) -> str:
-        return ". ".join(
-            part.rstrip(".") for part in (self.text, self.field and f"See {self.field}", self.cure) if part
-        )
+        return self.told(self.field and f"See {self.field}")
+
+    def told(self, blamed: str) -> str:
+        """What sbatch said, whom that blames in the words of somebody who has the config at hand, and the cure."""
+        return ". ".join(part.rstrip(".") for part in (self.text, blamed, self.cure) if part)
 
 
 def read_sbatch(answer: Answer, compute: str = "<name>") -> SbatchAnswer | Refusal:
