@@ -23,8 +23,6 @@ has gone, and takes that for the end of the task it has just woken, failing it (
 _KILL_TIMEOUT = 25.0
 _CANCEL_TRIES = 6
 _LONGEST_NAP = 3600.0
-# Kills at work: the event loop itself holds tasks only weakly.
-_KILLS: set[asyncio.Task[None]] = set()
 
 
 class SlurmJobTrigger(BaseTrigger):
@@ -142,8 +140,6 @@ class SlurmJobTrigger(BaseTrigger):
         of its own, which that does not reach, and `cleanup` waits for the rest. It ends within 25 s.
         """
         self._killing = asyncio.get_running_loop().create_task(self._kill())
-        _KILLS.add(self._killing)
-        self._killing.add_done_callback(_KILLS.discard)
         await self._until_killed()
 
     async def cleanup(self) -> None:
