@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from airflow_gym_provider.config import SubmitConfigError
 from airflow_gym_provider.jobscript.overrides import override_tokens
 
-from .texts import NASTY, TEXT
+from .texts import NASTY, SHORT_TEXT, TEXT
 
 settings.load_profile("jobscript")
 
@@ -19,8 +19,9 @@ SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan
 KEYS = st.from_regex(r"\A[a-z_][a-z0-9_-]{0,8}\Z").filter(
     lambda key: key not in ("true", "false", "null", "nan", "inf")
 )
+# One argument holds one of the longest texts, not several of them: inside of a list they are short.
 VALUES = st.recursive(
-    SCALARS,
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), SHORT_TEXT),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS | st.integers(), inner, max_size=4),
     max_leaves=8,
 )

@@ -13,7 +13,7 @@ from airflow_gym_provider.config import SubmitConfigError
 from airflow_gym_provider.jobscript import quote, render_job_script
 
 from .stage import Job, config, config_of, literal, play
-from .texts import LINE, NASTY, TEXT
+from .texts import LINE, NASTY, SHORT_TEXT, TEXT
 
 settings.load_profile("jobscript")
 
@@ -70,7 +70,9 @@ def test_flags_that_are_not_set_are_not_passed(tmp_path: Path) -> None:
     lit=st.dictionaries(st.from_regex(r"\AX[A-Z_]{1,6}\Z"), TEXT, max_size=4),
     host=TEXT,
     runtime=TEXT,
-    run=st.dictionaries(st.sampled_from(["note", "prompt", "path"]), st.recursive(TEXT, st.lists, max_leaves=4)),
+    run=st.dictionaries(
+        st.sampled_from(["note", "prompt", "path"]), TEXT | st.recursive(SHORT_TEXT, st.lists, max_leaves=4)
+    ),
     model=LINE.filter(lambda text: not text.startswith("-")),
     name=LINE,
 )

@@ -32,6 +32,7 @@ TEXT = st.one_of(
     st.text(ALPHABET, max_size=40),
     st.text(st.sampled_from("'\"\\$`{}()[] \n\t;&|<>#=,:~*?!%-a1é"), max_size=30),
 )
+SHORT_TEXT = TEXT.filter(lambda text: len(text) <= 1000)
 LINE = TEXT.filter(lambda text: text.strip() and not any(ord(char) < 32 or ord(char) == 127 for char in text)).filter(
     lambda text: not set("\x85\u2028\u2029") & set(text)
 )
