@@ -25,6 +25,7 @@ from airflow_gym_provider.operators._finish import finished
 from airflow_gym_provider.operators._memory import MAX_SILENT, SUCCESS, ChainMemory
 from airflow_gym_provider.operators._plan import ChainPlan, chain_key, make_plan
 from airflow_gym_provider.operators._results import log_tails, place_values, result_values
+from airflow_gym_provider.operators._wanted import reason_to_go_on, timed_out
 from airflow_gym_provider.slurm.states import Ending
 from airflow_gym_provider.triggers.events import EventReason, reason_of
 
@@ -340,10 +341,13 @@ class ChainTask:
 
     def _check_killed(self) -> None:
         if self.killed:
-            raise ChainRetry("the task was ended from outside; its job has been cancelled")
+            raise ChainRetry("the task was ended from outside")
 
     def kill(self) -> None:
-        """From a signal handler: cancel what this chain has on the cluster, and let the interrupted work end soon."""
+        """From a signal handler: let the interrupted work end soon, and cancel what this chain has on the cluster.
+
+        Not when only this process is to go, and another one goes on with the task: see `_wanted`.
+        """
         self.killed = True
         place, cluster = self.memory.place, self.cluster
         if cluster is None:
@@ -354,7 +358,16 @@ class ChainTask:
             plan = ChainPlan.from_dict(place["plan"])
             cluster = Cluster(SlurmHook(place.get("ssh_conn_id"), plan.hostname), plan)
         job_id = place.get("job_id")
-        self.log.info("%s", kill(cluster, "the task was ended in Airflow", [job_id] if job_id else []))
+        over = timed_out()
+        self.log.info(
+            "%s",
+            kill(
+                cluster,
+                "execution_timeout is over" if over else "the task was ended in Airflow",
+                [job_id] if job_id else [],
+                lambda: None if over else reason_to_go_on(self.context),
+            ),
+        )
 
     def close(self) -> None:
         """Give the connection back."""

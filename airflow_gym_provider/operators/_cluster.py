@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from airflow_gym_provider.chain import (
     Decision,
@@ -67,21 +67,26 @@ class Cluster:
             _log.info("the counters in %s could not be written: %s", self.plan.job_dir, err)
 
 
-def kill(cluster: Cluster, why: str, job_ids: Iterable[str]) -> str:
+def kill(cluster: Cluster, why: str, job_ids: Iterable[str], go_on: Callable[[], str | None] = lambda: None) -> str:
     """Cancel within 4 s, from a signal handler; what came of it, in words. Never raises.
 
     In a thread of its own: the handler interrupts whatever the task was doing, perhaps while it held a lock that the
-    way to the cluster needs as well. Over the task's connection, if that is open.
+    way to the cluster needs as well. Over the task's connection, if that is open. `go_on` is asked first, there too;
+    what it answers is why nothing is cancelled.
     """
     said: list[str] = []
 
     def work() -> None:
         try:
-            said.append(cluster.cancel(why, job_ids, quick=True))
+            reason = go_on()
+            if reason is not None:
+                said.append(f"not cancelled: {reason}; the job goes on, and the next try takes it up")
+            else:
+                said.append(cluster.cancel(why, job_ids, quick=True))
         except Exception as err:
             said.append(f"the job could not be cancelled: {err}")
 
     thread = threading.Thread(target=work, name="gym-kill", daemon=True)
     thread.start()
     thread.join(KILL_SECONDS)
-    return said[0] if said else f"the cancel was sent, no answer in {KILL_SECONDS:g} s"
+    return said[0] if said else f"no answer in {KILL_SECONDS:g} s to the question whether to cancel, or to the cancel"

@@ -144,7 +144,10 @@ class GymEvalOperator(_GymOperator):
             chain.close()
 
     def on_kill(self) -> None:
-        """Cancel the job, in less than 5 s, whatever the task was doing. Says what it found, never raises."""
+        """Cancel the job, in less than 5 s, whatever the task was doing. Says what it found, never raises.
+
+        A worker that is only shut down cancels nothing: the next try takes the job up.
+        """
         if self._chain is not None:
             self._chain.kill()
 
