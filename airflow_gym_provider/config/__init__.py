@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from airflow_gym_provider.config.compute import NodePool as NodePool
     from airflow_gym_provider.config.compute import SlurmComputeConfig as SlurmComputeConfig
+    from airflow_gym_provider.config.defaults import ConfigDefaults as ConfigDefaults
     from airflow_gym_provider.config.driver import BenchmarkRunConfig as BenchmarkRunConfig
     from airflow_gym_provider.config.driver import DriverConfig as DriverConfig
     from airflow_gym_provider.config.driver import GymInstallConfig as GymInstallConfig
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "BenchmarkRunConfig": "driver",
+    "ConfigDefaults": "defaults",
     "DriverConfig": "driver",
     "EnvValue": "env",
     "GymInstallConfig": "driver",
@@ -70,6 +72,7 @@ _HOME = {
 
 __all__ = [
     "BenchmarkRunConfig",
+    "ConfigDefaults",
     "DriverConfig",
     "EnvValue",
     "GymInstallConfig",

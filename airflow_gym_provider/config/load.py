@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow_gym_provider.config.compose import Source, compose
+from airflow_gym_provider.config.defaults import ConfigDefaults, explained, fill_in
 from airflow_gym_provider.config.draft import Draft, read_sections
 from airflow_gym_provider.config.errors import Problem, SubmitConfigError, SubmitConfigWarning, without
 from airflow_gym_provider.config.resolve import Resolved, reading, resolve
@@ -44,13 +45,15 @@ def load_submit_config(
     environ: Mapping[str, str] | None = None,
     *,
     render: Render | None = None,
+    defaults: ConfigDefaults | None = None,
 ) -> SubmitConfig:
     """Read, merge, resolve and check a submit config.
 
     ``source`` is a path, a list of paths (later merged over earlier) or a mapping; a file may bring in fragments by a
     Hydra ``defaults:`` list. ``overrides`` use Hydra's grammar and come before interpolation. ``environ`` (default
     ``os.environ``) is the only environment that ``host:`` and ``${oc.env:...}`` see. ``render`` turns the text of each
-    file into the text that is parsed, as Airflow does with Jinja.
+    file into the text that is parsed, as Airflow does with Jinja. ``defaults`` stand in for what files and overrides
+    leave out, as a Slurm connection does for its cluster.
 
     Reads the named files and nothing else. Issues SubmitConfigWarning for what is legal but wasteful. Raises
     SubmitConfigError with every problem found. What the reference checks only when a script is rendered is left to
@@ -62,15 +65,17 @@ def load_submit_config(
         config = compose(source, overrides, problems)
         if config is None:
             raise SubmitConfigError(problems)
+        origins = fill_in(config, defaults) if defaults else {}
         resolved = resolve(config, reader, problems)
     draft = read_sections(resolved.tree, environment, problems)
     draft.driver = without_injected(draft)
     idle = _check_across(draft, problems)
     if problems or draft.compute is None or draft.driver is None or draft.job is None or draft.otel is None:
-        raise SubmitConfigError([without(resolved.read_values, problem) for problem in problems])
+        told = explained(problems, origins, defaults) if defaults else problems
+        raise SubmitConfigError([without(resolved.read_values, problem) for problem in told])
     for finding in [*idle, *(found for rule in _WARNINGS for found in rule(draft))]:
         warnings.warn(str(without(resolved.read_values, finding)), SubmitConfigWarning, stacklevel=2)
-    return _finish(draft, resolved, environment)
+    return _finish(draft, resolved, environment, origins)
 
 
 def _check_across(draft: Draft, problems: list[Problem]) -> list[Problem]:
@@ -82,14 +87,14 @@ def _check_across(draft: Draft, problems: list[Problem]) -> list[Problem]:
     return idle
 
 
-def _finish(draft: Draft, resolved: Resolved, environ: Mapping[str, str]) -> SubmitConfig:
+def _finish(draft: Draft, resolved: Resolved, environ: Mapping[str, str], origins: Mapping[str, str]) -> SubmitConfig:
     services = {name: _placed(service, draft.cluster_name) for name, service in draft.services.items()}
     sections: dict[str, Any] = {"services": services, "compute": {draft.cluster_name: draft.compute}}
     config = SubmitConfig.model_validate(sections | {"driver": draft.driver, "job": draft.job, "otel": draft.otel})
     token = environ.get(config.otel.token_env)
     secrets = {*resolved.read_values, *(environ.get(name, "") for name in config.forwarded_names())}
     secrets |= {value.value for env in _env_mappings(config) for value in env.values() if value.kind == "host"}
-    return config.attach(resolved.references, frozenset(secrets - {""}), bool(token))
+    return config.attach(resolved.references, frozenset(secrets - {""}), bool(token), origins)
 
 
 def _placed(service: BaseServiceConfig, cluster: str) -> BaseServiceConfig:

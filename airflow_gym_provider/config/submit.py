@@ -74,6 +74,7 @@ class SubmitConfig(StrictModel):
     _references: Mapping[tuple[str, ...], str] = PrivateAttr(default_factory=dict)
     _secrets: frozenset[str] = PrivateAttr(default=frozenset())
     _has_token: bool = PrivateAttr(default=False)
+    _origins: Mapping[str, str] = PrivateAttr(default_factory=dict)
 
     def __repr__(self) -> str:
         # A `run` may hold what an interpolation read from the environment, so values stay out of it.
@@ -81,12 +82,27 @@ class SubmitConfig(StrictModel):
 
     __str__ = __repr__
 
-    def attach(self, references: Mapping[tuple[str, ...], str], secrets: frozenset[str], has_token: bool) -> Self:
-        """Record what loading learned of the environment: references to show, values to mask, a token or none."""
+    def attach(
+        self,
+        references: Mapping[tuple[str, ...], str],
+        secrets: frozenset[str],
+        has_token: bool,
+        origins: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Record what loading learned of the environment: references to show, values to mask, a token or none.
+
+        ``origins``: see the property.
+        """
         self._references = references
         self._secrets = secrets
         self._has_token = has_token
+        self._origins = dict(origins or {})
         return self
+
+    @property
+    def origins(self) -> Mapping[str, str]:
+        """Return where values come from that the config itself leaves out: dotted place to source, for messages."""
+        return self._origins
 
     @property
     def cluster_name(self) -> str:
