@@ -11,6 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from airflow_gym_provider.config.errors import Problem
+from airflow_gym_provider.config.roles import MARK, apply_roles
 from airflow_gym_provider.config.tree import empty_config, to_config
 from airflow_gym_provider.config.yaml_source import read_text, read_yaml
 
@@ -22,11 +23,12 @@ Source = Part | Sequence[Part]
 
 
 def compose(source: Source, overrides: Sequence[str], problems: list[Problem]) -> DictConfig | None:
-    """Merge the parts of ``source``, later over earlier, and apply the overrides.
+    """Merge the parts of ``source``, later over earlier, and apply the overrides, by role or by place.
 
     Returns None when nothing of the source could be read; what went wrong is in ``problems``.
     """
     parsed = _parsed(overrides, problems)
+    by_role = [] if isinstance(overrides, str) else [text for text in map(str, overrides) if text.startswith(MARK)]
     parts = [_plain(part) for part in ([source] if isinstance(source, (str, os.PathLike, Mapping)) else source)]
     if not parts:
         problems.append(Problem("", "no config was given: name a file, a list of files or a mapping"))
@@ -50,6 +52,7 @@ def compose(source: Source, overrides: Sequence[str], problems: list[Problem]) -
         from airflow_gym_provider.config.overrides import apply_overrides
 
         apply_overrides(merged, rest, problems)
+    apply_roles(merged, by_role, problems)
     return merged
 
 
@@ -57,6 +60,7 @@ def _parsed(overrides: Sequence[str], problems: list[Problem]) -> list[ParsedOve
     if isinstance(overrides, str):
         problems.append(Problem("overrides", "must be a list of overrides, not one text"))
         return []
+    overrides = [text for text in overrides if not str(text).startswith(MARK)]
     if not overrides:
         return []
     # Hydra's parser takes a second to import, and most configs are loaded without overrides.
