@@ -10,16 +10,16 @@ _INTEGRATION = "Gym evaluations on Slurm"
 
 
 def get_provider_info() -> dict[str, Any]:
-    """What Airflow discovers of this package, after `provider_info.schema.json`. Imports nothing of ours.
+    """What Airflow discovers of this package, after `provider_info.schema.json`. Imports nothing but plain data."""
+    from airflow_gym_provider.hooks.form import connection_type
 
-    Connections are those of the ssh provider, so there is no connection type here.
-    """
     return {
         "package-name": "airflow-gym-provider",
         "name": "Gym on Slurm",
         "description": "LLM evaluations on Slurm, from a gym submit config to metrics.",
         "integrations": [{"integration-name": _INTEGRATION, "tags": ["service"]}],
         "hooks": [_modules("airflow_gym_provider.hooks.slurm")],
+        "connection-types": [connection_type()],
         "operators": [_modules("airflow_gym_provider.operators.gym")],
         "sensors": [_modules("airflow_gym_provider.sensors.slurm")],
         "triggers": [_modules("airflow_gym_provider.triggers.slurm")],

@@ -1,8 +1,10 @@
 """What an SSH connection of Airflow says, read once and alike for workers and triggers.
 
 The extras are those of the ssh provider (key_file, private_key, private_key_passphrase, host_key, no_host_key_check,
-known_hosts, allow_host_key_change, look_for_keys, conn_timeout, compress, ciphers), and two of ours: `poll_interval`
-(the shortest time between two status calls, in seconds) and `slurm_bin` (the folder of Slurm's commands over there).
+known_hosts, allow_host_key_change, look_for_keys, conn_timeout, compress, ciphers), and ours: `poll_interval` (the
+shortest time between two status calls, in seconds), `slurm_bin` (the folder of Slurm's commands over there) and
+`login_profile` (take PATH and SLURM_CONF from the start-up files of a login). A connection of type `ssh` and one of
+type `slurm` are read alike: the latter only has a form that names these.
 """
 
 from __future__ import annotations
@@ -41,6 +43,13 @@ def _number(conn_id: str, name: str, value: object, default: float) -> float:
     return number
 
 
+def _folder(conn_id: str, name: str, value: object) -> str | None:
+    path = str(value or "").strip()
+    if path and not path.startswith("/"):
+        raise SlurmSettingsError(f"Connection {conn_id!r}: extra {name!r} is {path!r}, it must be an absolute path")
+    return path or None
+
+
 @dataclass(frozen=True)
 class SshSettings:
     """One SSH connection. Secrets are left out of its repr."""
@@ -62,6 +71,7 @@ class SshSettings:
     ciphers: tuple[str, ...] = ()
     poll_floor: float = DEFAULT_POLL_FLOOR
     slurm_bin: str | None = None
+    login_profile: bool = False
     host_is_configs: bool = False
 
     @classmethod
@@ -95,7 +105,8 @@ class SshSettings:
             compress=str(extra.get("compress", "true")).lower() != "false",
             ciphers=tuple(ciphers.split(",") if isinstance(ciphers, str) else ciphers),
             poll_floor=_number(conn_id, "poll_interval", extra.get("poll_interval"), DEFAULT_POLL_FLOOR),
-            slurm_bin=extra.get("slurm_bin") or None,
+            slurm_bin=_folder(conn_id, "slurm_bin", extra.get("slurm_bin")),
+            login_profile=_flag(extra.get("login_profile")),
             host_is_configs=not conn.host,
         )
 

@@ -25,6 +25,8 @@ from airflow_gym_provider.hooks.settings import DEFAULT_POLL_FLOOR, SshSettings
 from airflow_gym_provider.hooks.transport import run_local, run_ssh
 
 if TYPE_CHECKING:
+    from airflow.sdk import Connection
+
     from airflow_gym_provider.slurm.remote import Answer, RemoteScript
 
 DEFAULT_TIMEOUT = 120.0
@@ -50,10 +52,15 @@ class SlurmHook(BaseHook):
 
     One hook belongs to one event loop: use `run` or `arun` of an object, not both.
 
-    :param ssh_conn_id: SSH connection; extras as in the ssh provider, and `poll_interval` (seconds), `slurm_bin`.
+    :param ssh_conn_id: connection of type `slurm` or `ssh`; see `hooks.settings` for its extras.
     :param hostname: `compute.<name>.hostname` of the config.
     :raises SlurmSettingsError: a host is named that is not this machine, and no connection leads to it.
     """
+
+    conn_name_attr = "ssh_conn_id"
+    default_conn_name = "slurm_default"
+    conn_type = "slurm"
+    hook_name = "Slurm"
 
     def __init__(self, ssh_conn_id: str | None = None, hostname: str | None = None) -> None:
         super().__init__()
@@ -88,8 +95,7 @@ class SlurmHook(BaseHook):
     def load(self) -> SshSettings | None:
         """Read the connection, once; None when local. Asks Airflow, so not from an event loop."""
         if not self.local and self._settings is None:
-            conn = self.get_connection(str(self.ssh_conn_id))
-            self._take(SshSettings.read(conn, conn.extra_dejson if conn.extra else {}, self.hostname))
+            self.use(self.get_connection(str(self.ssh_conn_id)))
         return self._settings
 
     async def aload(self) -> SshSettings | None:
@@ -99,6 +105,10 @@ class SlurmHook(BaseHook):
             extra = await get_async_extra_dejson(conn) if conn.extra else {}
             self._take(SshSettings.read(conn, extra, self.hostname))
         return self._settings
+
+    def use(self, conn: Connection) -> None:
+        """Take a connection at hand instead of asking Airflow for it."""
+        self._take(SshSettings.read(conn, conn.extra_dejson if conn.extra else {}, self.hostname))
 
     def _take(self, settings: SshSettings) -> None:
         self._settings, self._poll_floor = settings, settings.poll_floor
@@ -113,14 +123,24 @@ class SlurmHook(BaseHook):
         return self.hostname if self._settings and self._settings.host_is_configs else None
 
     @property
-    def slurm_bin(self) -> str | None:
-        """The folder of Slurm's commands there, from the connection's extras; known after `load`."""
-        return self._settings.slurm_bin if self._settings else None
+    def script_options(self) -> dict[str, Any]:
+        """How scripts find Slurm there, for RemoteScript.build and the builders on top of it; known after `load`."""
+        settings = self._settings
+        return {
+            "slurm_bin": settings.slurm_bin if settings else None,
+            "login_profile": settings.login_profile if settings else False,
+        }
 
     @property
     def poll_floor(self) -> float:
         """The shortest time between two status calls in seconds: the extra `poll_interval`, or 30; locally 1."""
         return self._poll_floor
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Airflow's "Test" button: whether Slurm and its accounting answer, and what to mend; see `hooks.checking`."""
+        from airflow_gym_provider.hooks.checking import check_connection
+
+        return check_connection(self)
 
     # -- running --------------------------------------------------------------------------------------------------
 

@@ -124,7 +124,14 @@ class ChainTask:
     def _load(self) -> SubmitConfig:
         arguments = self.arguments
         environ = _config.whole_environ(arguments.environ)
-        return _config.load_config(arguments.config, arguments.overrides, environ, self.context, self.log)
+        return _config.load_config(
+            arguments.config,
+            arguments.overrides,
+            environ,
+            self.context,
+            self.log,
+            ssh_conn_id=arguments.ssh_conn_id,
+        )
 
     def _mask(self) -> None:
         """Have this process's masker know the secrets as well: logs of the job are shown from here."""

@@ -38,7 +38,7 @@ class Cluster:
         """The chain's directory, jobs and results, in one round trip. Raises as `read_look` and SlurmHook.run."""
         plan, places = self.plan, [self.plan.place]
         script = look_script(
-            plan.run_dir, plan.chain_key, places, clusters=[*plan.clusters, *clusters], slurm_bin=self.hook.slurm_bin
+            plan.run_dir, plan.chain_key, places, clusters=[*plan.clusters, *clusters], **self.hook.script_options
         )
         return read_look(script, self.hook.run(script, LOOK_TIMEOUT), places)
 
@@ -51,7 +51,7 @@ class Cluster:
             job_ids={place.benchmark: keys},
             clusters=[*self.plan.clusters, *(cluster for key in keys if (cluster := key.partition(";")[2]))],
             quick=quick,
-            slurm_bin=self.hook.slurm_bin,
+            **self.hook.script_options,
         )
         answer = self.hook.run(script, KILL_SECONDS, attempts=1) if quick else self.hook.run(script, _CANCEL_TIMEOUT)
         return read_cancel(script, answer, [place])[place.benchmark].text

@@ -12,28 +12,40 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.log import mask_secret
 
 from airflow_gym_provider.config import SubmitConfig, SubmitConfigError, SubmitConfigWarning, load_submit_config
+from airflow_gym_provider.hooks.defaults import connection_defaults
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
     from airflow.sdk.definitions.context import Context
 
 _SHORTEST_SECRET = 5  # as for Airflow's masker: "1" or "true" would leave nothing readable
-ConfigSource = str | Path | Sequence[str | Path] | Mapping[str, Any]
+ConfigSource = str | Path | Sequence[str | Path | Mapping[str, Any]] | Mapping[str, Any]
 
 
 def load_config(
-    source: ConfigSource, overrides: Sequence[str], environ: Mapping[str, str], context: Context, log: Any
+    source: ConfigSource,
+    overrides: Sequence[str],
+    environ: Mapping[str, str],
+    context: Context,
+    log: Any,
+    *,
+    ssh_conn_id: str | None = None,
 ) -> SubmitConfig:
-    """The config, the Jinja in its files rendered. Its secrets are known to Airflow's masker from here on, its warnings
-    are in the log.
+    """The config, the Jinja in its files rendered; the connection stands in for what it leaves out. Its secrets are
+    known to Airflow's masker from here on, its warnings are in the log.
 
     Raises AirflowFailException with every problem in one readable text: no retry repairs a config.
     """
+    defaults = connection_defaults(ssh_conn_id)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", SubmitConfigWarning)
         try:
             config = load_submit_config(
-                _located(source, context.get("dag")), list(overrides), environ, render=_renderer(context)
+                _located(source, context.get("dag")),
+                list(overrides),
+                environ,
+                render=_renderer(context),
+                defaults=defaults,
             )
         except SubmitConfigError as err:
             raise AirflowFailException(f"The submit config cannot be used:\n{err}") from None
@@ -109,7 +121,7 @@ def _located(source: ConfigSource, dag: DAG | None) -> ConfigSource:
         return _beside(source, dag)
     if isinstance(source, Mapping):
         return source
-    return [_beside(path, dag) for path in source]
+    return [part if isinstance(part, Mapping) else _beside(part, dag) for part in source]
 
 
 def _beside(path: str | Path, dag: DAG | None) -> str | Path:

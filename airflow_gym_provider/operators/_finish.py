@@ -42,7 +42,7 @@ def finished(cluster: Cluster, event: Mapping[str, Any] | None) -> tuple[ChainLo
     if job is None or not plan.results_are_its_own:
         return None
     body = _FILES.format(folder=quote(plan.job_dir)) + survey_body(plan.spec)
-    script = RemoteScript.build(body, slurm_bin=cluster.hook.slurm_bin, needs=())
+    script = RemoteScript.build(body, needs=())
     try:
         frames = script.frames(cluster.hook.run(script, _TIMEOUT).stdout)
     except SlurmTransportError:

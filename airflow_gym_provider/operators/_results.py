@@ -85,7 +85,7 @@ def log_tails(hook: SlurmHook, plan: ChainPlan, job_id: str) -> Sequence[tuple[s
         posixpath.join(plan.job_dir, f"slurm-{number}.out"),
     ]
     body = _TAIL.format(logs=" ".join(map(quote, logs)), size=_TAIL_BYTES, lines=_TAIL_LINES)
-    script = RemoteScript.build(body, slurm_bin=hook.slurm_bin, needs=())
+    script = RemoteScript.build(body, needs=())
     try:
         answer = hook.run(script, 30)
     except SlurmTransportError:

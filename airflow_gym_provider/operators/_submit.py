@@ -7,6 +7,7 @@ import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -81,9 +82,7 @@ def submit(
 ) -> SubmitReport:
     """Stage and queue, in one script over one connection. Raises AirflowFailException for missing mount sources."""
     mounts, clusters = config.mount_sources(), config.cluster.named_clusters
-    script = submit_script(
-        run, submissions, mounts=mounts, environ=environ, clusters=clusters, slurm_bin=hook.slurm_bin
-    )
+    script = submit_script(run, submissions, mounts=mounts, environ=environ, clusters=clusters, **hook.script_options)
     report = read_submit(script, hook.run(script, SUBMIT_TIMEOUT), submissions, mounts)
     if report.missing_mounts:
         lines = "\n".join(f"  - {place}: {path}" for place, path in report.missing_mounts)
@@ -104,7 +103,9 @@ def _blamed(config: SubmitConfig, said: Refusal) -> str:
     if not said.field:
         return ""
     values = sorted({repr(value) for value in _at(config.resolved(), said.field.split("."))})
-    return f"{said.field} is {' and '.join(values)}" if values else f"The field is {said.field}"
+    sources = {source for place, source in config.origins.items() if fnmatchcase(place, said.field)}
+    told = f" (from {' and '.join(sorted(sources))})" if sources else ""
+    return f"{said.field} is {' and '.join(values)}{told}" if values else f"The field is {said.field}"
 
 
 def _at(tree: Any, path: Sequence[str]) -> list[Any]:

@@ -36,7 +36,9 @@ def submit_all(operator: GymSubmitOperator, context: Context, environ: Mapping[s
     if memory.begin(context["ti"].max_tries, int(operator.retries or 0), time.time()):
         memory.place.pop(_REFUSED, None)
     whole = _config.whole_environ(environ)
-    config = _config.load_config(operator.config, operator.overrides, whole, context, operator.log)
+    config = _config.load_config(
+        operator.config, operator.overrides, whole, context, operator.log, ssh_conn_id=operator.ssh_conn_id
+    )
     names = _names(config, operator.benchmark)
     with SlurmHook(operator.ssh_conn_id, config.cluster.hostname) as hook:
         hook.load()
@@ -126,7 +128,7 @@ class _Run:
     def _look(self, names: Sequence[str]) -> Mapping[str, ChainLook]:
         places = [ChainPlace.at(self.run_dir, name, self.key) for name in names]
         clusters = self.config.cluster.named_clusters
-        script = look_script(self.run_dir, self.key, places, clusters=clusters, slurm_bin=self.hook.slurm_bin)
+        script = look_script(self.run_dir, self.key, places, clusters=clusters, **self.hook.script_options)
         return read_look(script, self.hook.run(script, LOOK_TIMEOUT), places).chains
 
     def _submission(self, look: ChainLook) -> Submission:

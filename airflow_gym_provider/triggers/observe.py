@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from airflow_gym_provider.exceptions import SlurmAuthenticationError, SlurmSettingsError, SlurmTransportError
 from airflow_gym_provider.hooks.slurm import SlurmHook
@@ -38,9 +39,9 @@ class Observation:
 LOOK_TIMEOUT = 300.0
 
 
-def look_request(refs: Sequence[JobRef], progress: Mapping[str, Progress], slurm_bin: str | None) -> RemoteScript:
-    """The script of one look at `refs`."""
-    return RemoteScript.build(status_script(refs, progress), slurm_bin=slurm_bin, needs=("squeue",))
+def look_request(refs: Sequence[JobRef], progress: Mapping[str, Progress], options: Mapping[str, Any]) -> RemoteScript:
+    """The script of one look at `refs`; `options` as `SlurmHook.script_options`."""
+    return RemoteScript.build(status_script(refs, progress), needs=("squeue",), **options)
 
 
 def read_answer(
@@ -61,7 +62,7 @@ def read_answer(
 
 def look_here(hook: SlurmHook, refs: Sequence[JobRef], progress: Mapping[str, Progress]) -> Observation:
     """One look from a worker. Never raises what the transport raises: an outage is an observation too."""
-    script = look_request(refs, progress, hook.slurm_bin)
+    script = look_request(refs, progress, hook.script_options)
     try:
         return read_answer(script, hook.run(script, LOOK_TIMEOUT), refs, progress)
     except (SlurmAuthenticationError, SlurmSettingsError) as err:
@@ -74,7 +75,7 @@ async def look_there(hook: SlurmHook, refs: Sequence[JobRef], progress: Mapping[
     """As `look_here`, for an event loop. Whatever else goes wrong is an outage as well: nobody must hang on it."""
     try:
         await hook.aload()
-        script = look_request(refs, progress, hook.slurm_bin)
+        script = look_request(refs, progress, hook.script_options)
         return read_answer(script, await hook.arun(script, LOOK_TIMEOUT), refs, progress)
     except (SlurmAuthenticationError, SlurmSettingsError) as err:
         return Observation.failed(err, fatal=True)

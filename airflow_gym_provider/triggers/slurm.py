@@ -175,7 +175,7 @@ class SlurmJobTrigger(BaseTrigger):
             job_ids={self.benchmark: self.job_ids},
             clusters=[ref.cluster for ref in self.refs() if ref.cluster],
             quick=quick,
-            slurm_bin=await watcher.slurm_bin(),
+            **await watcher.script_options(),
         )
         return read_cancel(script, await watcher.run(script, _KILL_TIMEOUT), [place])[self.benchmark].text
 

@@ -84,10 +84,10 @@ class Watcher:
         """Run a script of one task over the shared connection, beside the status calls. Raises as SlurmHook.arun."""
         return await self._hook.arun(script, timeout)
 
-    async def slurm_bin(self) -> str | None:
-        """The connection's `slurm_bin`."""
+    async def script_options(self) -> dict[str, Any]:
+        """As `SlurmHook.script_options`."""
         await self._hook.aload()
-        return self._hook.slurm_bin
+        return self._hook.script_options
 
     # -- the loop -------------------------------------------------------------------------------------------------
 

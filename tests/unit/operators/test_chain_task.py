@@ -3,6 +3,7 @@
 import json
 import logging
 from contextlib import suppress
+from typing import ClassVar
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
@@ -458,7 +459,7 @@ def test_a_kill_before_anything_was_submitted(cluster, task):
 class Deaf:
     """A hook that keeps the scripts it is given and answers nothing."""
 
-    slurm_bin = None
+    script_options: ClassVar = {}
     where = "login"
 
     def __init__(self):

@@ -96,7 +96,7 @@ def test_a_login_node_that_is_away_is_for_the_long_way(cluster):
     def away(*_):
         raise SlurmUnreachableError("away")
 
-    cluster.hook = SimpleNamespace(run=away, slurm_bin=None)
+    cluster.hook = SimpleNamespace(run=away, script_options={})
     assert finished(cluster, event()) is None
 
 

@@ -75,8 +75,8 @@ class Watcher:
             raise self.trouble.pop(0)
         return Answer(0, f"\n@@{script.nonce} begin\n\n@@{script.nonce} scancel 0 0 60\n\n@@{script.nonce} end 0\n", "")
 
-    async def slurm_bin(self):
-        return None
+    async def script_options(self):
+        return {}
 
 
 @pytest.fixture

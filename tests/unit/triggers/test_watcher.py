@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from typing import ClassVar
 
 import pytest
 
@@ -16,7 +17,7 @@ class Hook:
     """Stands for SlurmHook: knows only what the watcher needs of it."""
 
     poll_floor = 30.0
-    slurm_bin = None
+    script_options: ClassVar = {}
 
     def __init__(self, *_):
         self.closed = 0
