@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_gym_provider.config.defaults import ConfigDefaults
-from airflow_gym_provider.exceptions import SlurmTransportError
+from airflow_gym_provider.exceptions import SlurmTransportError, SlurmUnreachableError
 from airflow_gym_provider.hooks.defaults import read_defaults
 from airflow_gym_provider.jobscript import quote
 from airflow_gym_provider.slurm.remote import Frames, RemoteScript
@@ -29,6 +29,7 @@ framed version 0 15 sbatch --version
 framed sinfo 0 15 sinfo --noheader --format=%R
 framed sacct 0 15 sacct --noheader --parsable2 --allocations --starttime=now --format=JobIDRaw
 framed accounts 0 15 sacctmgr --noheader --parsable2 show associations "user=$(id -un)" format=Account
+[ -z "$_gym_slurm_bin" ] || [ -x "$_gym_slurm_bin/sbatch" ] || {{ frame bin; printf '%s\\n' "$_gym_slurm_bin"; }}
 frame tools
 type -P flock awk base64 sacctmgr >&1
 _gym_folder={folder}
@@ -63,6 +64,8 @@ def _checked(hook: SlurmHook, given: ConfigDefaults) -> tuple[bool, str]:
     script = RemoteScript.build(body, needs=("sbatch", "squeue", "sacct", "scancel", "sinfo"), **hook.script_options)
     try:
         frames = script.frames(hook.run(script, _TIMEOUT, attempts=1).stdout)
+    except SlurmUnreachableError as err:
+        return False, f"{err}. Are host and port right, and can this machine reach them?"
     except SlurmTransportError as err:
         return False, str(err)
     finally:
@@ -83,6 +86,8 @@ def _answered(frames: Frames) -> str:
 
 def _tool_faults(frames: Frames) -> list[str]:
     faults = []
+    if folder := _text(frames, "bin"):
+        faults.append(f"slurm_bin {folder!r} holds no sbatch; leave it empty to take the one on PATH")
     if problem := _problem(frames, "sinfo"):
         faults.append(f"slurmctld does not answer ({problem}): is it running, and is SLURM_CONF right there?")
     if problem := _problem(frames, "sacct"):
