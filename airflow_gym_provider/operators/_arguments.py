@@ -10,6 +10,23 @@ if TYPE_CHECKING:
     from airflow_gym_provider.operators._config import ConfigSource
 
 
+def given_overrides(overrides: Sequence[str] | str | None) -> list[str]:
+    """The overrides that are there: one whose template came to nothing is none. One text is one override."""
+    texts = [overrides] if isinstance(overrides, str) else list(overrides or ())
+    return [text for text in map(str, texts) if text.strip()]
+
+
+def refuse_stored_values(environ: Mapping[str, str] | None) -> None:
+    """Raise ValueError for the `environ` of a mapped task that holds values: Airflow stores it, so secrets with it."""
+    plain = [name for name, value in (environ or {}).items() if "{{" not in str(value)]
+    if plain:
+        raise ValueError(
+            f"environ: Airflow stores what a mapped task is given, so give templates and no values for "
+            f"{', '.join(plain)}, such as {{{{ conn.name.password }}}} or {{{{ var.value.name }}}}; "
+            f"what is no secret can be lit: in the config"
+        )
+
+
 @dataclass(frozen=True)
 class EvalArguments:
     """Rendered arguments of one evaluation task. Times are seconds; `environ` may hold secrets and is in no repr."""

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
+from airflow_gym_provider.operators._arguments import given_overrides, refuse_stored_values
+from airflow_gym_provider.operators._failure import reason_left
+from airflow_gym_provider.operators._outlets import known_asset, publish, with_alias
 from airflow_gym_provider.operators.retry import retry_arguments
 
 if TYPE_CHECKING:
@@ -51,7 +54,7 @@ class _GymOperator(BaseOperator):
         deferrable: bool = True,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**(kwargs | retry_arguments()))
+        super().__init__(**(kwargs | self.forced_arguments(kwargs)))
         self.poll_interval = poll_interval
         self.deferrable = deferrable
         self.config = config
@@ -61,9 +64,15 @@ class _GymOperator(BaseOperator):
 
     @classmethod
     def partial(cls, **kwargs: Any) -> OperatorPartial:
-        """As of every operator, with our retries: see the class."""
-        partial: OperatorPartial = super().partial(**(kwargs | retry_arguments()))
+        """As of every operator, with our retries: see the class. Raises ValueError for an `environ` to be stored."""
+        refuse_stored_values(kwargs.get("environ"))
+        partial: OperatorPartial = super().partial(**(kwargs | cls.forced_arguments(kwargs)))
         return partial
+
+    @classmethod
+    def forced_arguments(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Operator arguments that are ours, whatever was given: a mapped operator takes them from `partial` alone."""
+        return retry_arguments()
 
     def _rendered_environ(self, context: Context) -> dict[str, str]:
         """`environ` with its templates rendered. It is no template field: those are stored and shown."""
@@ -88,13 +97,15 @@ class GymEvalOperator(_GymOperator):
     ==============  ================================  ======================================  ===============
 
     Returns (and pushes to XCom) ids, states, elapsed seconds, paths, counts and metrics: numbers and short texts, at
-    most 64 KB. Before it waits it pushes the XCom `gym_job`: where the job and its files are.
+    most 64 KB. A green result is also an event of the asset `gym://<cluster>/<benchmark>`, and the reason of a try
+    that failed the XCom `gym_failure`. Before it waits it pushes the XCom `gym_job`: where the job and its files are.
 
     :param config: path of the submit config, list of paths (later over earlier), or a mapping (templated). Files are
         read in the worker when the task runs, `defaults:` fragments from beside them; the Jinja in them is rendered.
         Relative paths are looked for beside the DAG file, then in the worker's directory.
     :param benchmark: which one; may be left out when the config has one (templated).
-    :param overrides: in Hydra's grammar, such as `compute.cluster.walltime=4:00:00` (templated).
+    :param overrides: in Hydra's grammar, such as `compute.cluster.walltime=4:00:00`, or by role and taken as it stands:
+        `@policy.model=/ckpt/7`, `@cluster.walltime=4:00:00`, `@run.limit=10`. Empty ones change nothing (templated).
     :param environ: names to values for `host:` and `forward_env`, before the worker's environment. Templates in values
         are rendered, and neither they nor the values are stored or shown. In a mapped task give templates only:
         Airflow stores what `partial` and `expand` are given.
@@ -124,24 +135,35 @@ class GymEvalOperator(_GymOperator):
         self.lost_timeout = lost_timeout
         self.run_group = run_group
         self._chain: ChainTask | None = None
+        # Of a mapped task Airflow knows the outlets from `partial`: one that it has not seen there would be refused.
+        if not getattr(self, "_BaseOperator__from_mapped", False):
+            asset = known_asset(self.config, benchmark)
+            self.outlets += [asset] if asset and asset not in self.outlets else []
+
+    @classmethod
+    def forced_arguments(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """As of every operator here, and the outlet through which results become assets."""
+        return super().forced_arguments(given) | {"outlets": with_alias(given.get("outlets"))}
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Make sure of one job, then wait for it; see the class."""
-        chain = self._open(context)
-        try:
-            return self._until_done(chain, chain.start())
-        finally:
-            chain.close()
+        with reason_left(context):
+            chain = self._open(context)
+            try:
+                return self._until_done(chain, chain.start())
+            finally:
+                chain.close()
 
     def execute_complete(
         self, context: Context, event: dict[str, Any] | None = None, plan: dict[str, Any] | None = None
     ) -> dict[str, Any]:
         """After the trigger: look at the cluster, return the result or say what comes next."""
-        chain = self._open(context)
-        try:
-            return self._until_done(chain, chain.resume(plan or {}, event))
-        finally:
-            chain.close()
+        with reason_left(context):
+            chain = self._open(context)
+            try:
+                return self._until_done(chain, chain.resume(plan or {}, event))
+            finally:
+                chain.close()
 
     def on_kill(self) -> None:
         """Cancel the job, in less than 5 s, whatever the task was doing. Says what it found, never raises.
@@ -170,6 +192,7 @@ class GymEvalOperator(_GymOperator):
                     timeout=None,
                 )
             step = chain.go_on(wait_here(chain, step))
+        publish(chain, self.outlets, step)
         return step
 
     def _arguments(self, context: Context) -> EvalArguments:
@@ -179,7 +202,7 @@ class GymEvalOperator(_GymOperator):
         return EvalArguments(
             config=self.config,
             benchmark=self.benchmark,
-            overrides=self.overrides,
+            overrides=given_overrides(self.overrides),
             environ=self._rendered_environ(context),
             ssh_conn_id=self.ssh_conn_id,
             poll_interval=float(self.poll_interval),

@@ -30,7 +30,8 @@ class Chain:
     made: ClassVar[list] = []
 
     def __init__(self, arguments, context, log):
-        self.arguments, self.log, self.plan, self.deadline = arguments, log, PLAN, 99.0
+        self.arguments, self.context, self.log = arguments, context, log
+        self.plan, self.deadline = PLAN, 99.0
         self.closed, self.killed = False, False
         Chain.made.append(self)
 

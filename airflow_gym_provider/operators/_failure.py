@@ -1,0 +1,45 @@
+"""Why a task is red, left where other tasks can read it: Airflow tells them another task's state, not its reason."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowException, AirflowTaskTimeout
+
+if TYPE_CHECKING:
+    from airflow.sdk.definitions.context import Context
+
+FAILURE_KEY = "gym_failure"
+"""XCom of a try that failed: `reason`. Airflow clears it when the next try begins."""
+_LONGEST = 2000
+
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def reason_left(context: Context) -> Iterator[None]:
+    """Within it, what fails leaves its reason as the XCom `gym_failure`. A deferral is no failure."""
+    try:
+        yield
+    except AirflowException as err:
+        _leave(context, str(err))
+        raise
+    except AirflowTaskTimeout:
+        _leave(context, "execution_timeout is over")
+        raise
+    except Exception as err:
+        # Whatever it says may hold anything.
+        _leave(context, f"unexpected {type(err).__name__}, see the log")
+        raise
+
+
+def _leave(context: Context, reason: str) -> None:
+    ti: Any = context["ti"]
+    # The failure is what counts: when Airflow does not take its reason, it is still raised.
+    try:
+        ti.xcom_push(key=FAILURE_KEY, value={"reason": reason[:_LONGEST]})
+    except Exception as err:
+        _log.info("the reason of the failure could not be pushed: %s", type(err).__name__)
