@@ -33,8 +33,8 @@ class ChainHistory:
     `base`: jobs before this index belong to an earlier budget (the task was cleared since) and count for nothing, but
     a live one among them is still the chain's job. `unknown_for`: seconds for which the newest job has been missing in
     squeue and sacct, as its watcher has seen it (0: only just now). `wait`: seconds until a submission that was cut off
-    may be judged, None when there is none. `recorded_walltime` and `recorded_retries`: the counters in the dot-files, a
-    lower bound for jobs that accounting has forgotten.
+    may be judged, None when there is none. `recorded_walltime` and `recorded_retries`: the counters in the dot-files,
+    of the jobs before the newest: what counts when accounting has forgotten one of those.
     """
 
     jobs: tuple[JobStatus, ...] = ()
@@ -80,7 +80,8 @@ class ChainHistory:
     def used(self) -> int:
         """Seconds that the jobs of this budget ran together, every requeued attempt included."""
         total = sum(job.elapsed for job in self.counted)
-        return max(total, self.recorded_walltime) if self.forgotten else total
+        newest = self.counted[-1].elapsed if self.counted else 0
+        return max(total, self.recorded_walltime + newest) if self.forgotten else total
 
     @property
     def retries(self) -> int:
@@ -91,7 +92,10 @@ class ChainHistory:
         """
         steps = list(self._steps())
         total = sum(step is Step.RETRY for step in steps) + sum(step is Step.COMPLETED for step in steps[:-1])
-        return max(total, self.recorded_retries) if self.forgotten else total
+        if not self.forgotten:
+            return total
+        newest = self.counted[-1]
+        return max(total, self.recorded_retries + (not newest.live and self.step(newest) is Step.RETRY))
 
     @property
     def resubmits(self) -> int:

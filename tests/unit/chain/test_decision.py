@@ -282,8 +282,10 @@ def test_a_sum_is_not_guessed_while_accounting_is_away():
 def test_jobs_that_accounting_has_purged_keep_their_share():
     gone = job(1, None, 0, state="", known=False, missing=True)
     history = chain(gone, TIMEOUT, recorded_walltime=30 * HOUR, recorded_retries=2)
-    assert (history.used, history.retries) == (30 * HOUR, 2)
+    assert (history.used, history.retries) == (34 * HOUR, 2), "the counters are those of the jobs before the newest"
     assert decide(history, Limits(True, 9, 20 * HOUR)).action is Action.STOP
+    assert chain(gone, FAILED, recorded_retries=2).retries == 3
+    assert chain(gone, FAILED, LIVE, recorded_retries=2).retries == 2
     assert chain(TIMEOUT, TIMEOUT, recorded_walltime=30 * HOUR).used == 8 * HOUR
 
 
