@@ -3,6 +3,8 @@
 #
 #   docker/airflow.sh up     [--dir DIR] [--dags FOLDER] [--python PYTHON] [--set AIRFLOW__X__Y=VALUE]...
 #   docker/airflow.sh down   [--dir DIR]   end its processes and their children, and no others; the folder stays
+#   docker/airflow.sh crash PART... [--dir DIR]   SIGKILL these processes and their children, as a lost machine would
+#   docker/airflow.sh start  [--dir DIR]   start what does not run any more, as the last `up` did
 #   docker/airflow.sh status [--dir DIR]   what runs; exit 0 only if all of it does
 #   docker/airflow.sh env    [--dir DIR]   shell lines for the `airflow` command and GYM_AIRFLOW_URL, _USER, _PASSWORD
 #
@@ -89,8 +91,23 @@ print(wrong)
 sys.exit(bool(wrong))'
 }
 
+start_components() {
+    local name
+    for name in "${components[@]}"; do
+        start "$name" airflow "$name"
+    done
+    wait_for api-server 180 is_healthy
+}
+
+start_again() {
+    load_settings
+    exec 9>"$dir/lock"
+    flock 9
+    start_components
+}
+
 up() {
-    local began=$SECONDS name
+    local began=$SECONDS
     make_folder
     exec 9>"$dir/lock"
     flock 9
@@ -101,10 +118,7 @@ up() {
         tail -n 15 "$dir/log/migrate.out" >&2
         die "airflow db migrate failed; its whole output is $dir/log/migrate.out"
     }
-    for name in "${components[@]}"; do
-        start "$name" airflow "$name"
-    done
-    wait_for api-server 180 is_healthy
+    start_components
     say "Airflow is up after $((SECONDS - began)) s at $GYM_AIRFLOW_URL"
 }
 
@@ -141,10 +155,16 @@ print_environment() {
 }
 
 main() {
-    local command=${1:-}
+    local command=${1:-} parts=()
     [ $# -gt 0 ] && shift
     while [ $# -gt 0 ]; do
         case $1 in
+            [!-]*)
+                [ "$command" = crash ] || die "unknown argument: $1 (see $0 --help)"
+                parts+=("$1")
+                shift
+                continue
+                ;;
             --dir) dir=${2:?--dir wants a folder} ;;
             --dags) dags=$(cd -- "${2:?--dags wants a folder}" && pwd -P) ;;
             --python) python=${2:?--python wants a program} ;;
@@ -156,9 +176,11 @@ main() {
     dir=$(realpath -m "$dir")
     case $command in
         up | down | status) "$command" ;;
+        crash) crash "${parts[@]:?crash wants names of: ${components[*]}}" ;;
+        start) start_again ;;
         env) print_environment ;;
-        -h | --help | help) sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" ;;
-        *) sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+        -h | --help | help) sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" ;;
+        *) sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
     esac
 }
 

@@ -3,6 +3,7 @@
 #
 #   docker/cluster.sh up     [--dir DIR]   bring it up; what already runs is left alone, what broke is repaired
 #   docker/cluster.sh down   [--dir DIR]   end its jobs and its processes, and no others; the folder stays
+#   docker/cluster.sh crash DAEMON... [--dir DIR]   SIGKILL these and their children; `up` brings them back
 #   docker/cluster.sh status [--dir DIR]   what runs; exit 0 only if all of it does
 #   docker/cluster.sh env    [--dir DIR]   shell lines that point a client at it: eval "$(docker/cluster.sh env)"
 #
@@ -31,7 +32,7 @@ source "$here/cluster/configure.sh"
 source "$here/cluster/daemons.sh"
 
 usage() {
-    sed -n '2,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+    sed -n '2,16s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
 }
 
 up() {
@@ -69,13 +70,18 @@ status() {
 }
 
 main() {
-    local command=${1:-} wants_separate_nodes=0
+    local command=${1:-} wants_separate_nodes=0 parts=()
     [ $# -gt 0 ] && shift
     while [ $# -gt 0 ]; do
         case $1 in
             --dir) dir=${2:?--dir wants a folder}; shift 2 ;;
             --dir=*) dir=${1#--dir=}; shift ;;
             --separate-nodes) wants_separate_nodes=1; shift ;;
+            [!-]*)
+                [ "$command" = crash ] || die "unknown argument: $1 (see $0 --help)"
+                parts+=("$1")
+                shift
+                ;;
             *) die "unknown argument: $1 (see $0 --help)" ;;
         esac
     done
@@ -84,6 +90,7 @@ main() {
     clean_environment
     case $command in
         up | down | status) "$command" ;;
+        crash) crash "${parts[@]:?crash wants names of: ${daemons[*]}}" ;;
         env) load_ports; print_environment ;;
         -h | --help | help) usage ;;
         *) usage >&2; exit 2 ;;

@@ -57,6 +57,19 @@ stop() {
     rm -f "$dir/run/$1.process"
 }
 
+# crash NAME...: SIGKILL, and to all that they have started as well, as if their machine were lost.
+crash() {
+    local name pid
+    for name in "$@"; do
+        alive "$name" || die "no $name runs in $dir"
+        pid=$(pid_of "$name")
+        # shellcheck disable=SC2046  # one word per process
+        kill -KILL "$pid" $(descendants "$pid") $(pgrep -s "$pid") 2>/dev/null || true
+        while alive "$name"; do sleep 0.1; done
+        say "$name is lost"
+    done
+}
+
 # wait_for NAME SECONDS COMMAND...: until the command succeeds; the last words of both if it does not.
 wait_for() {
     local name=$1 deadline=$((SECONDS + $2))
