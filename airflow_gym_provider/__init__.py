@@ -23,6 +23,10 @@ def get_provider_info() -> dict[str, Any]:
         "operators": [_modules("airflow_gym_provider.operators.gym")],
         "sensors": [_modules("airflow_gym_provider.sensors.slurm")],
         "triggers": [_modules("airflow_gym_provider.triggers.slurm")],
+        "extra-links": [
+            f"airflow_gym_provider.links.gym.{name}"
+            for name in ("RunDirectoryLink", "DriverLogLink", "JobRecordLink", "ResultsPageLink")
+        ],
     }
 
 

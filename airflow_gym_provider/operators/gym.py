@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
+from airflow_gym_provider.links.gym import EVAL_LINKS, FILE_LINKS
 from airflow_gym_provider.operators._arguments import given_overrides, refuse_stored_values
 from airflow_gym_provider.operators._failure import reason_left
 from airflow_gym_provider.operators._outlets import known_asset, publish, with_alias
@@ -120,6 +121,8 @@ class GymEvalOperator(_GymOperator):
         cancelled and the task fails.
     """
 
+    operator_extra_links = EVAL_LINKS
+
     def __init__(
         self,
         *,
@@ -227,6 +230,8 @@ class GymSubmitOperator(_GymOperator):
 
     :param benchmark: queue only this one, or these; all of the config unless given (templated).
     """
+
+    operator_extra_links = FILE_LINKS
 
     def __init__(self, *, benchmark: str | Sequence[str] | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
