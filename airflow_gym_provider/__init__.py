@@ -23,10 +23,14 @@ def get_provider_info() -> dict[str, Any]:
         "operators": [_modules("airflow_gym_provider.operators.gym")],
         "sensors": [_modules("airflow_gym_provider.sensors.slurm")],
         "triggers": [_modules("airflow_gym_provider.triggers.slurm")],
+        "notifications": ["airflow_gym_provider.notifications.gym.GymNotifier"],
+        "cli": ["airflow_gym_provider.cli.get_gym_commands"],
         "extra-links": [
             f"airflow_gym_provider.links.gym.{name}"
             for name in ("RunDirectoryLink", "DriverLogLink", "JobRecordLink", "ResultsPageLink")
         ],
+        "task-decorators": [{"name": "gym_eval", "class-name": "airflow_gym_provider.decorators.gym.gym_eval_task"}],
+        "asset-uris": [{"schemes": ["gym"], "handler": "airflow_gym_provider.assets.sanitize_uri"}],
     }
 
 

@@ -22,3 +22,13 @@ def test_it_follows_airflows_schema():
 @pytest.mark.parametrize("name", MODULES)
 def test_its_modules_exist(name):
     importlib.import_module(name)
+
+
+def test_the_decorator_and_the_scheme_of_assets_are_what_airflow_finds():
+    from airflow.sdk import Asset, task
+
+    from airflow_gym_provider.decorators.gym import gym_eval_task
+
+    assert task.gym_eval is gym_eval_task
+    with pytest.raises(ValueError, match="gym://<cluster>/<benchmark>"):
+        Asset("gym://no-benchmark")

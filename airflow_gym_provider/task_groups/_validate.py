@@ -1,0 +1,81 @@
+"""The first task of `gym_evals`: is the config sound, and which of its benchmarks are to run."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_gym_provider.operators._arguments import given_overrides
+from airflow_gym_provider.operators.gym import _GymOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk.definitions.context import Context
+
+    from airflow_gym_provider.config import SubmitConfig
+
+
+class GymValidateOperator(_GymOperator):
+    """Checks a submit config without asking the cluster, and returns the names of the benchmarks to run.
+
+    Checks all that can be known before: the config, the choice of benchmarks, the job script of each, and that the
+    variables of `host:` and `forward_env` are there. Fails once, with every problem. Parameters as of
+    `GymEvalOperator`.
+
+    :param benchmarks: names or patterns ("gpqa", "mmlu*", "!slow_*"); all of the config unless given (templated).
+    """
+
+    template_fields: Sequence[str] = ("config", "benchmarks", "overrides", "ssh_conn_id")
+
+    def __init__(self, *, benchmarks: str | Sequence[str] | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.benchmarks = benchmarks
+
+    def execute(self, context: Context) -> list[str]:
+        """The names, in the config's order. Raises AirflowFailException with all problems."""
+        from airflow_gym_provider.operators import _config
+
+        environ = _config.whole_environ(self._rendered_environ(context))
+        config = _config.load_config(
+            self.config, given_overrides(self.overrides), environ, context, self.log, ssh_conn_id=self.ssh_conn_id
+        )
+        names = self._checked(config, environ)
+        self.log.info("to be evaluated on %s: %s", config.cluster_name, ", ".join(names))
+        return names
+
+    def _checked(self, config: SubmitConfig, environ: dict[str, str]) -> list[str]:
+        from airflow.sdk.exceptions import AirflowFailException
+
+        from airflow_gym_provider.task_groups._choose import ChoiceError, choose, read_patterns
+
+        names, problems = list(config.driver.benchmarks), list[str]()
+        try:
+            names = choose(names, read_patterns(self.benchmarks))
+        except ChoiceError as err:
+            problems.append(str(err))
+        problems += _later_problems(config, names, environ)
+        if problems:
+            raise AirflowFailException("\n".join(["Nothing was submitted:", *dict.fromkeys(problems)]))
+        return names
+
+
+def _later_problems(config: SubmitConfig, names: Sequence[str], environ: dict[str, str]) -> list[str]:
+    """What would otherwise be found by each benchmark's own task, when the others are running."""
+    from airflow_gym_provider.config import SubmitConfigError
+    from airflow_gym_provider.jobscript import render_job_script, results_spec
+    from airflow_gym_provider.operators import _config
+
+    problems: list[str] = []
+    for name in names:
+        # Where the run will lie does not matter yet.
+        job_dir = posixpath.join(config.job.output_path, "gym-job", name)
+        try:
+            results_spec(config, name, job_dir)
+            render_job_script(config, name, job_dir)
+        except SubmitConfigError as err:
+            problems += [f"  - {problem}" for problem in err.problems]
+    try:
+        _config.mask(frozenset(config.forwarded_environ(environ).values()))
+    except SubmitConfigError as err:
+        problems += [f"  - {problem}" for problem in err.problems]
+    return problems

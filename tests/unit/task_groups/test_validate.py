@@ -1,0 +1,60 @@
+"""`validate`: every mistake in one error, before anything touches the cluster."""
+
+import pytest
+from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_gym_provider.task_groups._validate import GymValidateOperator
+
+
+@pytest.fixture
+def run(context, submit_config):
+    section = submit_config["driver"]["benchmarks"]["gpqa"]
+    submit_config["driver"]["benchmarks"] = {name: dict(section) for name in ("gpqa", "mmlu", "mmlu_pro")}
+
+    def run(**arguments):
+        operator = GymValidateOperator(**({"task_id": "validate", "config": submit_config} | arguments))
+        operator.render_template_fields(context)
+        return operator.execute(context)
+
+    return run
+
+
+def test_it_returns_the_names_that_are_wanted(run):
+    assert run() == ["gpqa", "mmlu", "mmlu_pro"]
+    assert run(benchmarks=["mmlu*"]) == ["mmlu", "mmlu_pro"]
+    assert run(benchmarks="{{ ['gpqa', 'mmlu'] }}") == ["gpqa", "mmlu"]
+
+
+def test_all_that_can_be_known_is_in_one_error(run, submit_config):
+    compute = submit_config["compute"]["c"]
+    compute["node_pools"]["other"] = {"partition": "elsewhere"}
+    compute["forward_env"] = ["NOT_THERE"]
+    submit_config["services"]["policy"]["node_pool"] = "main"
+    with pytest.raises(AirflowFailException) as caught:
+        run(benchmarks=["gqpa"])
+    text = str(caught.value)
+    assert "did you mean 'gpqa'?" in text
+    assert "pools disagree on partition" in text
+    assert "NOT_THERE is not set" in text
+    assert text.count("pools disagree on partition") == 1
+
+
+def test_mistakes_of_the_config_come_as_they_are(run, submit_config):
+    submit_config["compute"]["c"]["walltime"] = "four hours"
+    submit_config["driver"]["benchmarks"]["gpqa"]["resumeable"] = True
+    with pytest.raises(AirflowFailException, match=r"(?s)2 problems.*walltime.*resumeable|2 problems.*resumeable"):
+        run()
+
+
+def test_a_value_from_environ_is_there_and_hidden(run, submit_config, monkeypatch):
+    masked = []
+    monkeypatch.setattr("airflow_gym_provider.operators._config.mask_secret", masked.append)
+    monkeypatch.setattr(
+        Connection, "get", classmethod(lambda cls, name: Connection(conn_id=name, password="CANARY-77"))
+    )
+    submit_config["driver"]["env"] = {"HF_TOKEN": "host:HF_TOKEN"}
+    submit_config["compute"]["c"]["forward_env"] = ["API_KEY"]
+    given = {"HF_TOKEN": "CANARY-{{ ti.run_id }}", "API_KEY": "FORWARDED-{{ ti.run_id }}"}
+    assert run(environ=given, benchmarks="gpqa") == ["gpqa"]
+    assert {"CANARY-r1", "FORWARDED-r1"} <= set(masked)
