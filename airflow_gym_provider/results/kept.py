@@ -1,0 +1,78 @@
+"""The mean reward of every task, so small that Airflow's database may keep it: to compare runs whose files are gone.
+
+One sign for each task, compressed: about a bit per task where rewards are 0 or 1. What does not fit is not kept.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_gym_provider.results.tasks import Task, TaskRewards
+
+__all__ = ["keep_rewards", "kept_rewards"]
+
+_SIGNS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz+/"
+_STEPS = len(_SIGNS) - 1
+_NONE = "-"
+_LARGEST = 4 * 1024 * 1024
+"""Bytes that are unpacked at most: whoever may write XComs wrote the packed ones."""
+
+
+def keep_rewards(rewards: TaskRewards, room: int) -> dict[str, Any] | None:
+    """The rewards as JSON of at most `room` bytes; None when they do not fit.
+
+    Exact up to 64 different values, else to a 63rd of their range.
+    """
+    names = sorted(rewards, key=lambda name: (len(name), name))
+    values = [rewards[name].reward for name in names]
+    known = sorted({value for value in values if value is not None})
+    if not known:
+        return None
+    if len(known) > len(_SIGNS):
+        low, high = known[0], known[-1]
+        known = [low + step * (high - low) / _STEPS for step in range(len(_SIGNS))]
+    signs = "".join(_sign(value, known) for value in values)
+    dense = names == [str(at) for at in range(len(names))]
+    packed = zlib.compress("\n".join([signs, *([] if dense else names)]).encode(), 9)
+    prompts = hashlib.sha256("\n".join(f"{name} {rewards[name].prompt}" for name in names).encode()).hexdigest()[:16]
+    kept = {
+        "tasks": len(names),
+        "values": [float(f"{value:.6g}") for value in known],
+        "prompts": prompts if all(rewards[name].prompt != "0" for name in names) else "",
+        "packed": base64.b64encode(packed).decode(),
+    }
+    return kept if len(json.dumps(kept)) <= room else None
+
+
+def kept_rewards(kept: object) -> tuple[TaskRewards, str] | None:
+    """The rewards of what `keep_rewards` gave, and a fingerprint of all questions ("" when unknown).
+
+    None for what is not understood: it was in a database that others write as well.
+    """
+    if not isinstance(kept, Mapping):
+        return None
+    try:
+        data = base64.b64decode(str(kept["packed"]), validate=True)
+        text = zlib.decompressobj().decompress(data, _LARGEST).decode()
+        values = [float(value) for value in kept["values"]]
+        signs, *names = text.split("\n")
+        names = names or [str(at) for at in range(len(signs))]
+        tasks = [
+            Task("", name, 0, None if sign == _NONE else values[_SIGNS.index(sign)], "0")
+            for name, sign in zip(names, signs, strict=True)
+        ]
+    except (KeyError, IndexError, TypeError, ValueError, binascii.Error, zlib.error):
+        return None
+    return TaskRewards.of(tasks), str(kept.get("prompts", ""))
+
+
+def _sign(value: float | None, known: list[float]) -> str:
+    if value is None:
+        return _NONE
+    return _SIGNS[min(range(len(known)), key=lambda at: abs(known[at] - value))]
