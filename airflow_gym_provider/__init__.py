@@ -25,6 +25,7 @@ def get_provider_info() -> dict[str, Any]:
         "triggers": [_modules("airflow_gym_provider.triggers.slurm")],
         "notifications": ["airflow_gym_provider.notifications.gym.GymNotifier"],
         "cli": ["airflow_gym_provider.cli.get_gym_commands"],
+        "notifications": ["airflow_gym_provider.notifications.gym.GymNotifier"],
         "extra-links": [
             f"airflow_gym_provider.links.gym.{name}"
             for name in ("RunDirectoryLink", "DriverLogLink", "JobRecordLink", "ResultsPageLink")

@@ -1,0 +1,1 @@
+"""Telling people what became of an evaluation, by whatever notifier they have."""

@@ -1,0 +1,193 @@
+"""What happened to a task, if it is worth telling, and how it reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowException, AirflowTaskTimeout
+from airflow.sdk.log import redact  # type: ignore[attr-defined]
+
+from airflow_gym_provider.exceptions import ChainRetry
+from airflow_gym_provider.links.gym import EVAL_LINKS, job_place
+
+if TYPE_CHECKING:
+    from airflow.sdk.definitions.context import Context
+
+VERDICT_KEY = "gym_verdict"
+_REGRESSED = "regressed"
+_MOST_METRICS = 8
+_COUNTS = re.compile(r"\b(\d+) of (\d+) rollouts")
+
+
+class GymEvent(StrEnum):
+    """What there is to be told: a job ended and its chain goes on; a chain is over and red; a gate said no."""
+
+    RESUMED = "resumed"
+    STOPPED = "stopped"
+    REGRESSED = "regressed"
+
+
+@dataclass(frozen=True)
+class GymMessage:
+    """One thing that happened. `title` is one line, `text` the whole, ready to be sent; neither holds a secret.
+
+    `done` and `expected` count rollouts, None when that is not known. `links`: name to address.
+    """
+
+    event: str
+    title: str
+    text: str
+    benchmark: str
+    reason: str
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int
+    try_number: int
+    done: int | None = None
+    expected: int | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    links: Mapping[str, str] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON for a webhook: its fields."""
+        return asdict(self)
+
+
+def compose(context: Context) -> GymMessage | None:
+    """The message for a task's context as Airflow gives it to callbacks; None when nothing happened worth telling.
+
+    What cannot be read any more (XComs, links) is left out.
+    """
+    ti: Any = context["ti"]
+    verdict = _xcom(ti, VERDICT_KEY)
+    event = _event(ti, context.get("exception"), verdict)
+    if event is None:
+        return None
+    values = _values(ti, verdict)
+    reason = str(redact(_reason(context.get("exception"), verdict if event is GymEvent.REGRESSED else {})))
+    benchmark = str(values.get("benchmark") or _named(reason) or ti.task_id)
+    done, expected = _counts(values, reason)
+    message = GymMessage(
+        event.value,
+        f"{benchmark} {event.value}: {reason.splitlines()[0] if reason else 'no reason was given'}"[:300],
+        "",
+        benchmark,
+        reason,
+        ti.dag_id,
+        ti.run_id,
+        ti.task_id,
+        -1 if ti.map_index is None else ti.map_index,
+        ti.try_number,
+        done,
+        expected,
+        _metrics(values),
+        _links(context, ti),
+    )
+    return GymMessage(**{**message.__dict__, "text": _text(message)})
+
+
+def _event(ti: Any, exception: object, verdict: Mapping[str, Any]) -> GymEvent | None:
+    """A gate's word comes first, whether it failed, skipped or went green with it."""
+    if _regressed(verdict):
+        return GymEvent.REGRESSED
+    if exception is None:
+        return None
+    state = str(getattr(ti, "state", None) or "")
+    if isinstance(exception, ChainRetry) and state != "failed":  # a wait for a login node is no news
+        return None if exception.passing else GymEvent.RESUMED
+    return None if state in ("up_for_retry", "deferred", "up_for_reschedule", "skipped") else GymEvent.STOPPED
+
+
+def _regressed(verdict: Mapping[str, Any]) -> bool:
+    return verdict.get("verdict") == _REGRESSED or bool(_worse(verdict))
+
+
+def _worse(verdict: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The benchmarks of a verdict over several that regressed."""
+    parts = verdict.get("benchmarks")
+    named = [{"benchmark": name, **part} for name, part in parts.items()] if isinstance(parts, Mapping) else parts or []
+    return [part for part in named if isinstance(part, Mapping) and part.get("verdict") == _REGRESSED]
+
+
+def _reason(exception: object, verdict: Mapping[str, Any]) -> str:
+    """Of our own and Airflow's exceptions the text; of others, which may hold anything, the class."""
+    sentences = [str(part.get("reason") or "") for part in (verdict, *_worse(verdict))]
+    if told := [sentence for sentence in dict.fromkeys(sentences) if sentence]:
+        return "\n".join(told)
+    if isinstance(exception, AirflowException):
+        return str(exception)
+    if isinstance(exception, AirflowTaskTimeout):
+        return "execution_timeout is over"
+    return f"unexpected {type(exception).__name__}, see the log" if exception is not None else ""
+
+
+def _named(reason: str) -> str:
+    head, colon, _ = reason.partition(":")
+    return head if colon and re.fullmatch(r"[A-Za-z0-9._-]+", head) else ""
+
+
+def _values(ti: Any, verdict: Mapping[str, Any]) -> dict[str, Any]:
+    """What the task and its gate pushed, as one mapping."""
+    try:
+        place = job_place(ti)
+    except Exception:
+        place = {}
+    result = _xcom(ti, "return_value")
+    worse = _worse(verdict)
+    named = worse[0] if len(worse) == 1 else {}
+    return {**place, **result, **{key: value for key, value in verdict.items() if value is not None}, **named}
+
+
+def _xcom(ti: Any, key: str) -> Mapping[str, Any]:
+    from airflow.sdk.execution_time.xcom import XCom
+
+    try:
+        value = XCom.get_value(ti_key=ti, key=key)
+    except Exception:
+        return {}
+    return value if isinstance(value, Mapping) else {}
+
+
+def _counts(values: Mapping[str, Any], reason: str) -> tuple[int | None, int | None]:
+    done, expected = values.get("rollouts_done"), values.get("rollouts_expected")
+    if isinstance(done, int) and isinstance(expected, int):
+        return done, expected
+    found = _COUNTS.search(reason)
+    return (int(found[1]), int(found[2])) if found else (None, None)
+
+
+def _metrics(values: Mapping[str, Any]) -> dict[str, float]:
+    metrics = values.get("metrics")
+    pairs = metrics.items() if isinstance(metrics, Mapping) else ()
+    numbers = {str(name): value for name, value in pairs if isinstance(value, int | float)}
+    return dict(list(numbers.items())[:_MOST_METRICS])
+
+
+def _links(context: Context, ti: Any) -> dict[str, str]:
+    """Where to look: the task in Airflow, and what its buttons lead to."""
+    found = {"Airflow": str(getattr(ti, "log_url", "") or "")}
+    operator: Any = context.get("task")
+    for link in EVAL_LINKS:
+        address = link.get_link(operator, ti_key=ti) if operator is not None else ""
+        if "://" in address:
+            found[link.name] = address
+    return {name: address for name, address in found.items() if address}
+
+
+def _text(message: GymMessage) -> str:
+    index = f"[{message.map_index}]" if message.map_index >= 0 else ""
+    counts = f"{message.done} of {message.expected} rollouts" if message.expected is not None else ""
+    metrics = ", ".join(f"{name} = {value:g}" for name, value in message.metrics.items())
+    parts = [
+        f"{message.benchmark} {message.event}: {message.reason or 'no reason was given'}",
+        counts if counts and counts not in message.reason else "",
+        metrics,
+        f"{message.dag_id}, run {message.run_id}, task {message.task_id}{index}, try {message.try_number}",
+        *(f"{name}: {address}" for name, address in message.links.items()),
+    ]
+    return "\n".join(part for part in parts if part)
