@@ -25,6 +25,7 @@ from airflow_gym_provider.operators._finish import finished
 from airflow_gym_provider.operators._memory import MAX_SILENT, SUCCESS, ChainMemory
 from airflow_gym_provider.operators._plan import ChainPlan, chain_key, make_plan
 from airflow_gym_provider.operators._results import log_tails, place_values, result_values
+from airflow_gym_provider.operators._timeline import chain_values, leave_chain
 from airflow_gym_provider.operators._wanted import reason_to_go_on, timed_out
 from airflow_gym_provider.slurm.states import Ending
 from airflow_gym_provider.triggers.events import EventReason, reason_of
@@ -232,9 +233,9 @@ class ChainTask:
         if job_id is None:
             self.sleep(outcome.wait or 1)
             return None
-        return self._note(Waiting(job_id))
+        return self._note(Waiting(job_id), seen)
 
-    def _note(self, waiting: Waiting) -> Waiting:
+    def _note(self, waiting: Waiting, seen: Evidence) -> Waiting:
         """Make the job known to people and later tries before anything else happens."""
         plan, _ = self.here()
         cluster = waiting.job_id.partition(";")[2]
@@ -244,14 +245,20 @@ class ChainTask:
         self.memory.save()
         ti: Any = self.context["ti"]
         ti.xcom_push(key=XCOM_KEY, value=place_values(plan, waiting.job_id))
+        self._leave_chain(seen, waiting.job_id)
         self.log.info("job %s in %s; its logs will be in %s/logs", waiting.job_id, plan.job_dir, plan.job_dir)
         return waiting
 
     # -- waiting --------------------------------------------------------------------------------------------------
 
+    def _leave_chain(self, seen: Evidence, submitted: str | None = None) -> None:
+        """For the pages; see `_timeline`."""
+        values = chain_values(self.here()[0], seen.look.jobs, seen.base, seen.decision, submitted)
+        leave_chain(self.context["ti"], values)
+
     def _wait_for(self, seen: Evidence) -> Waiting:
         job = next(job for job in reversed(seen.look.jobs) if job.ref.job_id == seen.decision.job_id)
-        return self._note(Waiting(job.ref.key, job.ref.submitted_at))
+        return self._note(Waiting(job.ref.key, job.ref.submitted_at), seen)
 
     def _wait(self, seen: Evidence) -> Waiting | None:
         """WAIT: for results here, for a job in the trigger, for Slurm in a later try."""
@@ -301,6 +308,7 @@ class ChainTask:
     def _green(self, seen: Evidence) -> dict[str, Any]:
         plan, cluster = self.here()
         self._warn_of_steps(seen)
+        self._leave_chain(seen)
         cluster.count(seen.decision)
         self.memory.outcome = SUCCESS
         self.memory.outages = self.memory.unexpected = self.memory.starts = 0
@@ -309,6 +317,7 @@ class ChainTask:
 
     def _again(self, seen: Evidence) -> NoReturn:
         self._warn_of_steps(seen)
+        self._leave_chain(seen)
         self._show_logs(seen)
         delay = self.arguments.retry_delay
         newest = seen.newest
@@ -322,6 +331,7 @@ class ChainTask:
     def _red(self, seen: Evidence) -> NoReturn:
         plan, cluster = self.here()
         self._warn_of_steps(seen)
+        self._leave_chain(seen)
         self._show_logs(seen)
         cluster.count(seen.decision)
         raise ChainStopped(f"{plan.benchmark}: {seen.decision.reason}. Logs and results: {plan.job_dir}")

@@ -16,6 +16,7 @@ from airflow_gym_provider.chain import ChainLook
 from airflow_gym_provider.exceptions import SlurmTransportError
 from airflow_gym_provider.jobscript import quote
 from airflow_gym_provider.results import Verdict, judge, parse_survey, survey_body
+from airflow_gym_provider.slurm.accounting import JobRow
 from airflow_gym_provider.slurm.jobs import JobRef, JobStatus
 from airflow_gym_provider.slurm.remote import RemoteScript
 from airflow_gym_provider.slurm.states import Ending
@@ -77,6 +78,12 @@ def _completed(event: Mapping[str, Any] | None) -> JobStatus | None:
         exit_code=job.get("exit_code"),
         signal=job.get("signal"),
         elapsed=int(job.get("elapsed", 0)),
+        nodes=str(job.get("nodes") or ""),
         failed_steps=tuple(str(step) for step in job.get("failed_steps", ())),
+        rows=(
+            JobRow(
+                number, Ending.COMPLETED.value, submit=job.get("submit"), start=job.get("start"), end=job.get("end")
+            ),
+        ),
         source="both",
     )

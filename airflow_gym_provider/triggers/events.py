@@ -24,7 +24,10 @@ class EventReason(StrEnum):
 
 
 class JobEnd(TypedDict):
-    """One job in an event. `elapsed` is in seconds. `accounted`: accounting has this end too, with its failed steps."""
+    """One job in an event. `elapsed` is in seconds. `accounted`: accounting has this end too, with its failed steps.
+
+    `submit`, `start` and `end` are UTC as text, None when accounting has not said.
+    """
 
     job_id: str
     state: str
@@ -34,6 +37,10 @@ class JobEnd(TypedDict):
     elapsed: int
     failed_steps: list[str]
     accounted: bool
+    submit: str | None
+    start: str | None
+    end: str | None
+    nodes: str
 
 
 class JobEvent(TypedDict):
@@ -61,6 +68,10 @@ def job_end(status: JobStatus) -> JobEnd:
         "elapsed": status.elapsed,
         "failed_steps": list(status.failed_steps)[:20],
         "accounted": any(ending_of(row.state) is status.ending for row in status.rows),
+        "submit": status.rows[0].submit if status.rows else None,
+        "start": status.rows[-1].start if status.rows else None,
+        "end": status.rows[-1].end if status.rows else None,
+        "nodes": status.nodes,
     }
 
 

@@ -15,6 +15,7 @@ from airflow_gym_provider.slurm.progress import Progress
 from airflow_gym_provider.slurm.status import JobRef
 from airflow_gym_provider.triggers.events import EventReason, job_event
 from airflow_gym_provider.triggers.follow import LOST_AFTER, Follower
+from airflow_gym_provider.triggers.live import LiveWord
 from airflow_gym_provider.triggers.watcher import watcher_for
 
 EVENT_AFTER = 10.0
@@ -108,6 +109,7 @@ class SlurmJobTrigger(BaseTrigger):
         refs = self.refs()
         progress = {ref.key: Progress(self.rollouts_path) for ref in refs} if self.rollouts_path else {}
         follower = Follower(refs, self.lost_after)
+        words = [LiveWord(ref) for ref in refs]
         watcher = watcher_for(self.ssh_conn_id, self.hostname)
         with watcher.subscribe(refs, self.poll_interval, progress) as subscription:
             while True:
@@ -123,6 +125,8 @@ class SlurmJobTrigger(BaseTrigger):
                 lines, event = follower.see(look, asyncio.get_running_loop().time())
                 for line in lines:
                     self.log.log(line.level, "%s", line.text)
+                for word in words:
+                    await word.tell(self.task_instance, look)
                 if event is not None:
                     await self._let_the_worker_go()
                     yield TriggerEvent(event)

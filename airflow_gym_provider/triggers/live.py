@@ -1,0 +1,76 @@
+"""The latest word of a job for the pages, while its task waits: the XCom `gym_live`.
+
+A trigger logs what changes; this keeps the last of it where a page can read it. Written when the state changes, and for
+progress once a minute at most. Nothing depends on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import Any
+
+from airflow_gym_provider.slurm.jobs import JobRef
+from airflow_gym_provider.triggers.observe import Observation
+
+LIVE_KEY = "gym_live"
+PROGRESS_EVERY = 60.0
+_TIMEOUT = 10.0
+
+_log = logging.getLogger(__name__)
+
+
+class LiveWord:
+    """What was last said of one job."""
+
+    def __init__(self, ref: JobRef) -> None:
+        self.ref = ref
+        self._said: tuple[Any, ...] = ()
+        self._at = float("-inf")
+
+    def values(self, look: Observation, now: float) -> dict[str, Any] | None:
+        """The word for this look; None when there is nothing new. `now` in seconds since 1970, durations in seconds."""
+        status, progress = look.statuses.get(self.ref.key), look.progress.get(self.ref.key)
+        if status is None or not status.known:
+            return None
+        done, expected = (progress.done, progress.expected) if progress is not None else (0, 0)
+        state = (status.state, status.reason)
+        if self._said[:2] == state and (self._said[2:] == (done,) or now - self._at < PROGRESS_EVERY):
+            return None
+        self._said, self._at = (*state, done), now
+        word = {
+            "job_id": self.ref.key,
+            "state": status.state,
+            "reason": status.reason[:200],
+            "elapsed": status.elapsed,
+            "nodes": status.nodes[:200],
+            "start_estimate": status.start_estimate,
+            "ended": status.ending is not None,
+            "at": int(now),
+        }
+        return word | ({"done": done, "expected": expected} if expected else {})
+
+    async def tell(self, ti: Any, look: Observation) -> None:
+        """Leave the word with the task instance, if there is one and something is new. Never raises, within 10 s."""
+        values = self.values(look, time.time()) if ti is not None else None
+        if values is None:
+            return
+        try:
+            async with asyncio.timeout(_TIMEOUT):
+                await asyncio.to_thread(_push, ti, values)
+        except Exception as err:
+            _log.debug("%s could not be left: %s", LIVE_KEY, type(err).__name__)
+
+
+def _push(ti: Any, values: dict[str, Any]) -> None:
+    from airflow.sdk.execution_time.xcom import XCom
+
+    XCom.set(
+        LIVE_KEY,
+        values,
+        dag_id=ti.dag_id,
+        task_id=ti.task_id,
+        run_id=ti.run_id,
+        map_index=-1 if ti.map_index is None else ti.map_index,
+    )
