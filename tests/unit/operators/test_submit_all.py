@@ -5,6 +5,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_gym_provider.chain import ChainLook, ChainPlace, Outcome, OutcomeKind, SubmitReport
 from airflow_gym_provider.exceptions import ChainRetry
+from airflow_gym_provider.operators import _queue as queueing
 from airflow_gym_provider.operators import _submit_all as module
 from airflow_gym_provider.operators._memory import SUCCESS, ChainMemory
 from airflow_gym_provider.operators.gym import GymSubmitOperator
@@ -47,10 +48,10 @@ def queue(monkeypatch, submit_config):
                 queue.jobs[name] = ("7",)
         return SubmitReport(outcomes)
 
-    monkeypatch.setattr(module._Run, "_look", look)
-    monkeypatch.setattr(module._Run, "record", lambda self: RECORD)
-    monkeypatch.setattr(module._submit, "submit", submit)
-    monkeypatch.setattr(module.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(queueing.RunQueue, "_look", look)
+    monkeypatch.setattr(queueing.RunQueue, "record", lambda self: RECORD)
+    monkeypatch.setattr(queueing._submit, "submit", submit)
+    monkeypatch.setattr(queueing.time, "sleep", lambda seconds: None)
     Queue.answers, Queue.jobs, Queue.rounds, Queue.directories = {}, {}, [], set()
     return queue
 
