@@ -29,17 +29,18 @@ def clock(seconds: float) -> str:
 def follow(api: AirflowApi, dag_id: str, run_id: str, timeout: float) -> tuple[str, list[str]]:
     """Print each change of a task and of a Slurm job until the run ends. Its state, and why tasks were retried."""
     began = time.monotonic()
-    seen: dict[str, str] = {}
+    seen: dict[Any, str] = {}
     reasons: list[str] = []
     while time.monotonic() - began < timeout:
         state = api.run_state(dag_id, run_id)
-        tasks = {f"task {name(task)}": task for task in api.tasks(dag_id, run_id)}
-        news = {what: task_news(task) for what, task in tasks.items()} | slurm_news()
-        for what, value in news.items():
-            if value and seen.get(what) != value:
-                seen[what] = value
+        tasks = {(task["task_id"], task["map_index"]): task for task in api.tasks(dag_id, run_id)}
+        news: dict[Any, str] = {key: task_news(task) for key, task in tasks.items()} | slurm_news()
+        for key, value in news.items():
+            if value and seen.get(key) != value:
+                seen[key] = value
+                what = f"task {name(tasks[key])}" if key in tasks else key
                 if value.startswith("up_for_retry"):
-                    reasons.append(f"{what}: {api.retry_reason(tasks[what])}")
+                    reasons.append(f"{what}: {api.retry_reason(tasks[key])}")
                     value = f"{value}, {reasons[-1].partition(': ')[2]}"
                 print(f"  {clock(time.monotonic() - began):>5}  {what}: {value}", flush=True)
         if state in ("success", "failed"):
@@ -49,8 +50,15 @@ def follow(api: AirflowApi, dag_id: str, run_id: str, timeout: float) -> tuple[s
 
 
 def name(task: dict[str, Any]) -> str:
-    """The task's id; with its number if it is mapped."""
-    return task["task_id"] if task["map_index"] < 0 else f"{task['task_id']}[{task['map_index']}]"
+    """The task's id; with what tells it from its likes if it is mapped: its benchmark, or its number before it runs."""
+    if task["map_index"] < 0:
+        return str(task["task_id"])
+    return f"{task['task_id']}[{task['rendered_map_index'] or task['map_index']}]"
+
+
+def benchmark_of(task: dict[str, Any]) -> str:
+    """The benchmark of a task of `gym_evals`, and of one that is called after its own."""
+    return str(task["task_id"] if task["map_index"] < 0 else task["rendered_map_index"] or name(task))
 
 
 def task_news(task: dict[str, Any]) -> str:
@@ -77,7 +85,7 @@ def slurm_news() -> dict[str, str]:
 def row(task: dict[str, Any], result: dict[str, Any] | None) -> tuple[str, ...]:
     """One line of the table."""
     if not result:
-        return (task["task_id"], str(task["state"]), str(task["try_number"]), "", "", "", "")
+        return (benchmark_of(task), str(task["state"]), str(task["try_number"]), "", "", "", "")
     jobs = ", ".join(f"{job} {state}" for job, state in zip(result["job_ids"], result["job_states"], strict=True))
     wanted = sorted(result["metrics"].items(), key=lambda item: (item[0] != "mean/reward", item[0]))[:3]
     return (
@@ -129,8 +137,9 @@ def main() -> int:
     print(f"DAG {options.dag_id} runs: {api.url}/dags/{options.dag_id}/runs/{quote(run_id)}", flush=True)
     state, reasons = follow(api, options.dag_id, run_id, options.timeout)
     tasks = [task for task in api.tasks(options.dag_id, run_id) if task["operator_name"] == "GymEvalOperator"]
-    results = {name(task): api.result(task) for task in tasks}
-    print("\n" + table([row(task, results[name(task)]) for task in tasks]) + "\n", flush=True)
+    tasks.sort(key=lambda task: task["map_index"])
+    results = {benchmark_of(task): api.result(task) for task in tasks}
+    print("\n" + table([row(task, results[benchmark_of(task)]) for task in tasks]) + "\n", flush=True)
     problems = ([] if state == "success" else [f"the run is {state}"]) + complaints(results, options.resumes)
     problems += [f"retried for no good reason: {reason}" for reason in reasons if ": unexpected " in reason]
     for problem in problems:
