@@ -13,9 +13,12 @@ from airflow_gym_provider.chain import ChainPlace, cancel_script, read_cancel
 from airflow_gym_provider.exceptions import SlurmAuthenticationError, SlurmSettingsError, SlurmTransportError
 from airflow_gym_provider.slurm.progress import Progress
 from airflow_gym_provider.slurm.status import JobRef
+from airflow_gym_provider.slurm.tails import LogTail
 from airflow_gym_provider.triggers.events import EventReason, job_event
 from airflow_gym_provider.triggers.follow import LOST_AFTER, Follower
 from airflow_gym_provider.triggers.live import LiveWord
+from airflow_gym_provider.triggers.observe import look_request, read_answer
+from airflow_gym_provider.triggers.task_state import ENDED, ask_from_trigger, has_supervisor
 from airflow_gym_provider.triggers.watcher import watcher_for
 
 EVENT_AFTER = 10.0
@@ -44,6 +47,7 @@ class SlurmJobTrigger(BaseTrigger):
     :param submitted_at: when the job was submitted, by the cluster's clock (tells apart a number that is used again).
     :param job_dir: the benchmark's directory: what to cancel in, with `job_name` and `benchmark`.
     :param rollouts_path: the file whose lines are the progress.
+    :param follow_log: show new lines of the driver's log, as far as `job_dir` is given and its job.sh says what to hide.
     :param not_before: seconds since 1970 before which no event is fired; see `EVENT_AFTER`.
     """
 
@@ -61,6 +65,7 @@ class SlurmJobTrigger(BaseTrigger):
         job_name: str | None = None,
         benchmark: str | None = None,
         rollouts_path: str | None = None,
+        follow_log: bool = False,
         not_before: float | None = None,
         **_from_another_release: object,
     ) -> None:
@@ -76,6 +81,7 @@ class SlurmJobTrigger(BaseTrigger):
         self.job_name = job_name
         self.benchmark = benchmark
         self.rollouts_path = rollouts_path
+        self.follow_log = follow_log
         self.not_before = not_before
         self._killing: asyncio.Task[None] | None = None
 
@@ -95,6 +101,7 @@ class SlurmJobTrigger(BaseTrigger):
                 "job_name": self.job_name,
                 "benchmark": self.benchmark,
                 "rollouts_path": self.rollouts_path,
+                "follow_log": self.follow_log,
                 "not_before": self.not_before,
             },
         )
@@ -104,6 +111,13 @@ class SlurmJobTrigger(BaseTrigger):
         parts = [job_id.partition(";") for job_id in self.job_ids]
         return [JobRef(number, cluster or None, self.job_dir, self.submitted_at) for number, _, cluster in parts]
 
+    def tails(self) -> dict[str, LogTail]:
+        """The logs whose new lines are shown."""
+        if not (self.follow_log and self.job_dir):
+            return {}
+        logs, script = f"{self.job_dir}/logs", f"{self.job_dir}/job.sh"
+        return {ref.key: LogTail(f"{logs}/driver-{ref.job_id}.log", script) for ref in self.refs()}
+
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Wait; see the class."""
         refs = self.refs()
@@ -111,7 +125,7 @@ class SlurmJobTrigger(BaseTrigger):
         follower = Follower(refs, self.lost_after)
         words = [LiveWord(ref) for ref in refs]
         watcher = watcher_for(self.ssh_conn_id, self.hostname)
-        with watcher.subscribe(refs, self.poll_interval, progress) as subscription:
+        with watcher.subscribe(refs, self.poll_interval, progress, self.tails()) as subscription:
             while True:
                 rest = _LONGEST_NAP if self.deadline is None else self.deadline - time.time()
                 if rest <= 0:
@@ -137,7 +151,10 @@ class SlurmJobTrigger(BaseTrigger):
         await asyncio.sleep(max(0.0, min(rest, EVENT_AFTER)))
 
     async def on_kill(self) -> None:
-        """Cancel the job: the task was cleared or marked by hand. Says what it found, never raises.
+        """Cancel the job if the task was cleared or marked by hand. Says what it found, never raises.
+
+        Airflow calls this as well when another triggerer has taken the trigger over or has fired its event: then there
+        is nothing to cancel.
 
         Airflow 3.3 cancels this coroutine again about every second for as long as it runs (`to_cancel` of each sync in
         triggerer_job_runner.py), and on Python 3.11 its `wait_for` gives up at the second time. So the work is a task
@@ -161,11 +178,38 @@ class SlurmJobTrigger(BaseTrigger):
     async def _kill(self) -> None:
         try:
             async with asyncio.timeout(_KILL_TIMEOUT):
-                text = await self._cancel("the task was cleared or marked in Airflow", quick=True)
+                text = await self._reason_to_go_on()
+                if text is None:
+                    text = await self._cancel("the task was cleared or marked in Airflow", quick=True)
         except (SlurmTransportError, TimeoutError) as err:
             self.log.error("job %s could not be cancelled: %s", ", ".join(self.job_ids), err or "no answer in time")
             return
         self.log.info("%s", text)
+
+    async def _reason_to_go_on(self) -> str | None:
+        """Why nothing is to be cancelled; None when something is. Raises what the way to the cluster raises."""
+        if self.task_instance is None or not has_supervisor():
+            return None
+        try:
+            state = await ask_from_trigger(self.task_instance)
+        except Exception as err:
+            self.log.warning("Airflow does not say whether somebody wants the end of the task: %s", err)
+            return None
+        if state == "deferred":
+            return "not cancelled: the task still waits, and another triggerer watches its job"
+        if state in ENDED:
+            return None
+        # Cleared, or woken by another triggerer's event. A task is woken when its job has ended.
+        if await self._lives():
+            return None
+        return f"nothing to cancel: the job has ended, and the task goes on ({state})"
+
+    async def _lives(self) -> bool:
+        """Whether one of the jobs has not certainly ended."""
+        watcher, refs = watcher_for(self.ssh_conn_id, self.hostname), self.refs()
+        script = look_request(refs, {}, await watcher.script_options())
+        look = read_answer(script, await watcher.run(script, _KILL_TIMEOUT), refs, {})
+        return any(status.live or not status.known for status in look.statuses.values())
 
     async def _cancel(self, why: str, *, quick: bool = False) -> str:
         """Cancel what runs in the benchmark's directory, by id and by name; what came of it, in words."""

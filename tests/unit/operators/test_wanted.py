@@ -44,7 +44,7 @@ def test_what_is_no_longer_there_is_cancelled(supervised):
 
 @pytest.mark.parametrize("state", ["running", "queued", "scheduled", "deferred", "up_for_retry", None])
 def test_a_process_that_is_ended_while_its_task_goes_on_leaves_the_job(supervised, state):
-    assert (state or "to be scheduled") in reason_to_go_on(in_state(state))
+    assert f"its state is {state or 'none'}" in reason_to_go_on(in_state(state))
 
 
 def test_without_an_answer_from_airflow_the_job_is_left(supervised):

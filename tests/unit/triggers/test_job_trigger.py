@@ -164,6 +164,60 @@ def test_a_kill_cancels(run, watcher, said):
     assert "cancelled job 60" in said[0]
 
 
+@pytest.fixture
+def killed_in(run, monkeypatch):
+    """Has Airflow end a trigger whose task is in some state, and its job alive or not; what Slurm was asked."""
+
+    def kill(state, *, lives=True):
+        async def ask(ti):
+            assert ti == "the task instance"
+            if isinstance(state, Exception):
+                raise state
+            return state
+
+        async def look(trigger):
+            return lives
+
+        monkeypatch.setattr(module, "has_supervisor", lambda: True)
+        monkeypatch.setattr(module, "ask_from_trigger", ask)
+        monkeypatch.setattr(SlurmJobTrigger, "_lives", look)
+        monkeypatch.setattr(SlurmJobTrigger, "task_instance", "the task instance")
+        run(SlurmJobTrigger(["60"], **PLACE).on_kill())
+
+    return kill
+
+
+@pytest.mark.parametrize("state", ["failed", "success", "skipped", "removed", "none", "scheduled", "running"])
+def test_a_task_that_was_marked_or_cleared_has_its_job_cancelled(killed_in, watcher, said, state):
+    killed_in(state)
+    assert "cancelled job 60" in said[0]
+
+
+def test_a_trigger_that_another_triggerer_has_taken_over_cancels_nothing(killed_in, watcher, said):
+    killed_in("deferred")
+    assert (watcher.ran, said) == ([], ["not cancelled: the task still waits, and another triggerer watches its job"])
+
+
+def test_a_task_that_another_triggerer_has_woken_keeps_what_it_does_next(killed_in, watcher, said):
+    killed_in("running", lives=False)
+    assert (watcher.ran, said) == ([], ["nothing to cancel: the job has ended, and the task goes on (running)"])
+
+
+def test_without_a_word_from_airflow_a_person_is_believed_to_be_behind_it(killed_in, watcher, said):
+    killed_in(ConnectionError("away"))
+    assert "away" in said[0]
+    assert "cancelled job 60" in said[1]
+
+
+@pytest.mark.parametrize(("listed", "lives"), [(True, True), (False, False)])
+def test_whether_the_job_lives_is_asked_of_slurm(run, watcher, monkeypatch, listed, lives):
+    ref = SlurmJobTrigger(["60"]).refs()[0]
+    status = JobStatus(ref, state="", live=listed, known=True, ending=None if listed else Ending.TIMEOUT)
+    monkeypatch.setattr(module, "read_answer", lambda *_: Observation({"60": status}))
+    assert run(SlurmJobTrigger(["60"], **PLACE)._lives()) is lives
+    assert "squeue" in watcher.ran[0][1]
+
+
 def test_a_kill_outlives_airflows_repeated_cancels(run, watcher, said):
     async def killed_again_and_again():
         watcher.seconds = 0.3
