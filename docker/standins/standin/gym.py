@@ -10,7 +10,9 @@ without a word, and so it does with these, which are its own:
 
   standin.seconds_per_rollout   how long a rollout takes (or STANDIN_GYM_PACE; default 0)
   standin.startup_seconds       before the first rollout (default 0; the real one needs 40 to 80)
-  standin.exit_after, .exit_code  end like a crash once this many rollouts were done in this run (code 1)
+  standin.exit_after, .exit_code  end like a crash once this many rollouts were done in this run (code 1); after 0,
+                                before anything is written
+  standin.gate, .gate_after     a file that must be there before a rollout begins, save the first so many of a run (0)
 """
 
 from __future__ import annotations

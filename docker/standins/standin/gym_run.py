@@ -73,7 +73,7 @@ class Run:
         """`total` is how many rollouts this run is going to try."""
         self.config, self.model_type, self.files, self.total = config, model_type, files, total
         self.standin = config.get("standin") or {}
-        self.ended = 0
+        self.begun = self.ended = 0
         self.crashed = False
 
     def one(self, row: Row) -> None:
@@ -81,6 +81,7 @@ class Run:
         if self.crashed:
             return
         attempt = row.pop("_attempt")
+        self.wait_at_gate()
         began = time.time()
         try:
             found = ask(self.config, self.model_type, row["responses_create_params"])
@@ -96,6 +97,15 @@ class Run:
             if self.ended == self.standin.get("exit_after"):
                 self.crashed = True
                 raise Crash
+
+    def wait_at_gate(self) -> None:
+        """Until standin.gate exists, if this run has begun standin.gate_after rollouts before."""
+        with self.files.lock:
+            first = self.begun < int(self.standin.get("gate_after", 0))
+            self.begun += 1
+        gate = self.standin.get("gate")
+        while gate and not first and not Path(gate).exists():
+            time.sleep(0.2)
 
     def failed(self, row: Row, problem: Exception) -> None:
         """A line in the failures file if they are collected there; otherwise the run ends, as the real one does."""
@@ -167,10 +177,13 @@ def rollout_line(row: Row, attempt: int, found: dict[str, Any], began: float) ->
 
 def run(config: dict[str, Any], benchmark: str, model_type: str | None) -> int:
     """The exit status. Raises Incomplete for what exits 1 with a text."""
+    standin = config.get("standin") or {}
+    if standin.get("exit_after") == 0:
+        print("ended before it began, as standin.exit_after says")
+        return int(standin.get("exit_code", 1))
     files = RunFiles(str(config["output_jsonl_fpath"]))
     if not (config.get("resume_from_cache") and files.resume()):
         files.start_over(questions(benchmark, int(config.get("limit") or 10), int(config.get("num_repeats") or 1)))
-    standin = config.get("standin") or {}
     time.sleep(float(standin.get("startup_seconds", 0)))
     todo = files.todo()
     if todo and model_type:
