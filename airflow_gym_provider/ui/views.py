@@ -1,0 +1,140 @@
+"""From the database to a page: one function for each. None means that there is no such thing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from airflow_gym_provider.ui import queries
+from airflow_gym_provider.ui.chains import read_chain
+from airflow_gym_provider.ui.charts import chain_bars, sparkline
+from airflow_gym_provider.ui.gates import GateWord, gate_words
+from airflow_gym_provider.ui.pairs import read_pairs
+from airflow_gym_provider.ui.render import page
+from airflow_gym_provider.ui.report import render_report
+from airflow_gym_provider.ui.runs import EvalRun, Series, change, collect, previous_green, read_run
+
+_CHAIN_KEYS = (queries.JOB, queries.RESULT, queries.CHAIN, queries.LIVE)
+_DEEP = "../../"
+"""From /gym/dags/<dag>/<page> to /gym/: addresses are relative, whatever prefix Airflow has."""
+
+
+def overview(session: Session, tasks: dict[str, set[str]]) -> str:
+    """One row for each benchmark of these DAGs' tasks."""
+    series = collect(queries.recent_rows(session, tasks))
+    words = gate_words(queries.verdicts(session, list(tasks), queries.OVERVIEW_RUNS)) if tasks else {}
+    return page("overview.html.j2", root="./", rows=[_overview_row(one, words) for one in series])
+
+
+def history(session: Session, dag_id: str, name: str, cluster: str | None, metric: str) -> str | None:
+    """A benchmark's runs as a chart and a table."""
+    series = _series(session, dag_id, name, cluster)
+    if series is None:
+        return None
+    words = gate_words(queries.verdicts(session, [dag_id], queries.HISTORY_RUNS))
+    chosen = metric if metric in series.metric_names else series.headline
+    rows = [_history_row(series.runs, at, chosen, words) for at in range(len(series.runs))]
+    return page(
+        "history.html.j2", root=_DEEP, series=series, metric=chosen, rows=rows, points=_points(series.runs, chosen)
+    )
+
+
+def compare(session: Session, dag_id: str, name: str, cluster: str | None, *, left: str, right: str) -> str | None:
+    """Two runs of a benchmark; the newest two that have results unless told otherwise."""
+    series = _series(session, dag_id, name, cluster)
+    if series is None:
+        return None
+    greens = [run.row.run_id for run in series.greens()]
+    right = right or next(iter(greens), "")
+    left = left or next((run_id for run_id in greens if run_id != right), "")
+    chosen = {run.row.run_id: run for run in reversed(series.runs) if run.row.run_id in (left, right)}
+    if any(run_id and run_id not in chosen for run_id in (left, right)):
+        return None
+    before, after = chosen.get(left), chosen.get(right)
+    names = dict.fromkeys(name for run in (before, after) if run for name in run.metrics)
+    rows = [(name, before.value(name) if before else None, after.value(name) if after else None) for name in names]
+    pairs = read_pairs(*(run.row.result if run else None for run in (before, after)))
+    return page("compare.html.j2", root=_DEEP, series=series, left=before, right=after, rows=rows, pairs=pairs)
+
+
+def chain(session: Session, dag_id: str, run_id: str, task_id: str, map_index: int) -> str | None:
+    """A task instance's chain; a page that says so when the task is no evaluation."""
+    row = queries.task_row(session, dag_id, run_id, task_id, map_index)
+    if row is None:
+        return None
+    xcoms = queries.task_xcoms(session, row, _CHAIN_KEYS)
+    view, now = read_chain(xcoms), time.time()
+    return page("chain.html.j2", root=_DEEP, row=row, run=read_run(row), view=view, bars=chain_bars(view, now), at=now)
+
+
+def report(session: Session, dag_id: str, run_id: str) -> str | None:
+    """The report file of a DAG run."""
+    runs = [run for row in queries.run_rows(session, dag_id, [run_id]) if (run := read_run(row))]
+    if not runs:
+        return None
+    chains = [queries.task_xcoms(session, run.row, _CHAIN_KEYS) for run in runs]
+    words = gate_words(queries.verdicts(session, [dag_id], queries.HISTORY_RUNS))
+    return render_report(
+        [xcoms.get(queries.RESULT) or xcoms.get(queries.JOB) for xcoms in chains],
+        title=f"{dag_id}, {run_id}",
+        chains=chains,
+        states=[run.row.state or "" for run in runs],
+        gates=[words.get((dag_id, run_id, run.benchmark)) for run in runs],
+    )
+
+
+def _series(session: Session, dag_id: str, name: str, cluster: str | None) -> Series | None:
+    found = [one for one in collect(queries.history_rows(session, dag_id, name)) if one.benchmark == name]
+    if cluster is not None:
+        found = [one for one in found if one.cluster == cluster]
+    return max(found, key=lambda one: str(one.last.row.at), default=None)
+
+
+def _overview_row(series: Series, words: dict[tuple[str, str, str], GateWord]) -> dict[str, Any]:
+    metric, runs = series.headline, series.runs
+    valued = next((at for at, run in enumerate(runs) if run.value(metric) is not None), None)
+    newest = runs[valued] if valued is not None else None
+    before = previous_green(runs, valued, metric) if valued is not None else None
+    gate = words.get((series.dag_id, series.last.row.run_id, series.benchmark))
+    return {
+        "series": series,
+        "spark": sparkline([(run.value(metric), _spark_light(run)) for run in reversed(runs)]),
+        "value": newest.value(metric) if newest else None,
+        "change": change(newest, before, metric) if newest else None,
+        "before": before,
+        "gate": gate,
+    }
+
+
+def _spark_light(run: EvalRun) -> str:
+    return "resumed" if run.light == "green" and run.resumed else run.light
+
+
+def _history_row(
+    runs: Sequence[EvalRun], at: int, metric: str, words: dict[tuple[str, str, str], GateWord]
+) -> dict[str, Any]:
+    run = runs[at]
+    before = previous_green(runs, at, metric)
+    gate = words.get((run.row.dag_id, run.row.run_id, run.benchmark))
+    return {
+        "run": run,
+        "value": run.value(metric),
+        "before": before,
+        "change": change(run, before, metric),
+        "gate": gate,
+    }
+
+
+def _points(runs: Sequence[EvalRun], metric: str) -> dict[str, list[Any]]:
+    """For the chart, oldest first: seconds since 1970, values, lights, and whether resumed."""
+    order = [run for run in reversed(runs) if run.row.at is not None]
+    return {
+        "at": [run.row.at.timestamp() if run.row.at else 0 for run in order],
+        "values": [run.value(metric) for run in order],
+        "lights": [run.light for run in order],
+        "resumed": [run.resumed for run in order],
+        "runs": [run.row.run_id for run in order],
+    }
