@@ -1,0 +1,216 @@
+"""Whether a candidate may pass: each metric of each benchmark against a baseline, with a sentence that says why. Pure.
+
+Four outcomes. PASS: no drop beyond the tolerated one that could be told from chance. REGRESSED: there is one.
+INCONCLUSIVE: it cannot be said, for a reason that is named. NO_BASELINE: there is nothing to compare with. What is
+missing, not a number or not complete never makes a PASS.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from airflow_gym_provider.results.gate_terms import (
+    GateReport,
+    GateSettings,
+    MetricRule,
+    MetricVerdict,
+    Outcome,
+    Side,
+    worst,
+)
+from airflow_gym_provider.results.paired import PairedTest, corrected, paired_test
+from airflow_gym_provider.results.sentences import left_out, number, percent, repeats
+from airflow_gym_provider.results.tasks import Comparison, TaskRewards, compare_tasks
+
+__all__ = ["GateReport", "GateSettings", "MetricRule", "MetricVerdict", "Outcome", "Side", "judge_gate", "worst"]
+
+MEAN_REWARD = "mean/reward"
+
+
+@dataclass(frozen=True)
+class _Case:
+    """One metric of one benchmark in both runs."""
+
+    benchmark: str
+    metric: str
+    rule: MetricRule
+    candidate: Side
+    baseline: Side
+
+    @property
+    def name(self) -> str:
+        return f"{self.benchmark} {self.metric}"
+
+    @property
+    def lacks(self) -> str:
+        """What keeps either run from passing: the missing part may be what fell."""
+        lacks = []
+        for side in (self.candidate, self.baseline):
+            if side.incomplete:
+                lacks.append(f"{side.label} is not complete: {side.incomplete}")
+            elif self.metric not in side.metrics or not math.isfinite(side.metrics[self.metric]):
+                lacks.append(f"it is no number in {side.label}")
+        return "; ".join(lacks)
+
+    def verdict(self, outcome: Outcome, sentence: str) -> MetricVerdict:
+        return MetricVerdict(self.benchmark, self.metric, outcome, sentence)
+
+    def unknown(self, why: str) -> MetricVerdict:
+        return self.verdict(Outcome.INCONCLUSIVE, f"{self.name}: inconclusive, since {why}")
+
+    def rewards(self, side: Side) -> TaskRewards | None:
+        """The rewards per task whose mean the metric is."""
+        if side.rewards is None or not len(side.rewards):
+            return None
+        if self.metric == MEAN_REWARD:
+            return side.rewards
+        return side.rewards.of_agent(self.metric.removesuffix(f"/{MEAN_REWARD}"))
+
+
+@dataclass(frozen=True)
+class _Open:
+    """A paired test that waits for the correction of its p value."""
+
+    case: _Case
+    test: PairedTest
+    old: float
+    new: float
+    left_out: int
+    notes: str
+
+
+def judge_gate(
+    candidates: Mapping[str, Side],
+    baselines: Mapping[str, Side],
+    rules: Mapping[str, Mapping[str, MetricRule]],
+    settings: GateSettings | None = None,
+) -> GateReport:
+    """Judge every metric of `rules` (benchmark to metric to rule; "*" is for benchmarks that are not named).
+
+    A metric that is not there by its name stands for that of every agent ("mean/reward" for "solver/mean/reward").
+    A benchmark of the rules or of the baselines without a candidate is inconclusive, not left out.
+    """
+    settings = settings or GateSettings()
+    named = [name for name in rules if name != "*"]
+    found: list[MetricVerdict | _Open] = []
+    for benchmark in dict.fromkeys([*candidates, *baselines, *named]):
+        candidate, baseline = candidates.get(benchmark), baselines.get(benchmark)
+        wanted = rules.get(benchmark, rules.get("*", {}))
+        if candidate is None:
+            told = f"{benchmark} has no result in this run"
+            found.append(MetricVerdict(benchmark, "*", Outcome.INCONCLUSIVE, told))
+        elif baseline is None:
+            told = f"{benchmark}: there is no earlier green run to compare with"
+            found.append(MetricVerdict(benchmark, "*", Outcome.NO_BASELINE, told))
+        elif not wanted:
+            told = f"{benchmark}: no metric is asked for"
+            found.append(MetricVerdict(benchmark, "*", Outcome.INCONCLUSIVE, told))
+        else:
+            found += [
+                _measure(_Case(benchmark, metric, rule, candidate, baseline), settings)
+                for name, rule in wanted.items()
+                for metric in _meant(name, {**baseline.metrics, **candidate.metrics})
+            ]
+    return GateReport(tuple(_closed(found, settings)))
+
+
+def _meant(name: str, metrics: Mapping[str, float]) -> Sequence[str]:
+    if name in metrics:
+        return [name]
+    return [metric for metric in metrics if metric.endswith(f"/{name}")] or [name]
+
+
+def _measure(case: _Case, settings: GateSettings) -> MetricVerdict | _Open:
+    is_reward = case.metric == MEAN_REWARD or case.metric.endswith(f"/{MEAN_REWARD}")
+    if not is_reward or case.baseline.fixed or not settings.paired:
+        return _by_numbers(case)
+    mine, theirs = case.rewards(case.candidate), case.rewards(case.baseline)
+    if mine is not None and theirs is not None:
+        pairs = compare_tasks(theirs, mine, same_prompts=settings.same_prompts)
+        return _by_tasks(case, pairs, max(len(mine), len(theirs)), settings)
+    if mine is None and theirs is None and not case.candidate.no_rewards and not case.baseline.no_rewards:
+        return _by_numbers(case)
+    lacking = case.candidate if mine is None else case.baseline
+    why = f": {lacking.no_rewards}" if lacking.no_rewards else ""
+    return case.unknown(f"{lacking.label} has no rewards per task{why}")
+
+
+def _by_numbers(case: _Case) -> MetricVerdict:
+    """Two numbers, without a test: whether the drop is more than the tolerated one."""
+    new, old = (side.metrics.get(case.metric, math.nan) for side in (case.candidate, case.baseline))
+    if not (math.isfinite(new) and math.isfinite(old)):
+        return case.unknown(case.lacks)
+    tolerated = case.rule.tolerated(old)
+    drop = (old - new) if case.rule.higher_is_better else (new - old)
+    moved = f"from {number(old)} to {number(new)} ({number(new - old, sign=True)})"
+    against = f"against {case.baseline.label}, two numbers without a test; a drop of {number(tolerated)} is tolerated"
+    # what only rounding took away is no drop
+    if drop > tolerated + 1e-12 * max(abs(old), abs(new)):
+        verdict = case.verdict(Outcome.REGRESSED, f"{case.name} got worse {moved}, {against}")
+    elif case.lacks:
+        verdict = case.verdict(
+            Outcome.INCONCLUSIVE, f"{case.name}: inconclusive, since {case.lacks}; {moved}, {against}"
+        )
+    else:
+        verdict = case.verdict(Outcome.PASS, f"{case.name} did not get worse: {moved}, {against}")
+    return replace(verdict, baseline=old, candidate=new)
+
+
+def _by_tasks(case: _Case, found: Comparison, larger: int, settings: GateSettings) -> MetricVerdict | _Open:
+    size = len(found.pairs)
+    notes = left_out(found) + repeats(found)
+    few = ""
+    if size < settings.min_pairs:
+        few = f"{size} tasks to compare are fewer than the {settings.min_pairs} of min_pairs"
+    elif size < settings.min_overlap * larger:
+        few = f"only {size} of {larger} tasks are the same in {case.candidate.label} and {case.baseline.label}"
+    if few:
+        return replace(case.unknown(f"{few}{notes}"), left_out=found.left_out)
+    old = sum(pair.baseline for pair in found.pairs) / size
+    new = sum(pair.candidate for pair in found.pairs) / size
+    sign = 1 if case.rule.higher_is_better else -1
+    better = [sign * pair.difference for pair in found.pairs]
+    test = paired_test(better, case.rule.tolerated(old), seed=settings.seed)
+    if sign < 0:
+        test = replace(test, mean=-test.mean, low=-test.high, high=-test.low)
+    return _Open(case, test, old, new, found.left_out, notes)
+
+
+def _closed(found: Sequence[MetricVerdict | _Open], settings: GateSettings) -> list[MetricVerdict]:
+    """Verdicts, once all p values are there to be corrected together."""
+    waiting = [item for item in found if isinstance(item, _Open)]
+    adjusted = iter(corrected([item.test.p for item in waiting], settings.correction))
+    method = (
+        "" if settings.correction == "none" or len(waiting) < 2 else settings.correction.replace("-", " and ").title()
+    )
+    after = f" after {method} over {len(waiting)} comparisons" if method else ""
+    return [_close(item, next(adjusted), after, settings) if isinstance(item, _Open) else item for item in found]
+
+
+def _close(item: _Open, p: float, after: str, settings: GateSettings) -> MetricVerdict:
+    case, test, rule = item.case, item.test, item.case.rule
+    interval = f"{percent(test.confidence)} interval {number(test.low, sign=True)} to {number(test.high, sign=True)}"
+    change = f"{number(test.mean, sign=True)}, {interval}, p = {number(p)}{after}"
+    moved = (
+        f"from {number(item.old)} to {number(item.new)} ({change}) over {test.n} tasks, against {case.baseline.label}"
+    )
+    tolerated = rule.tolerated(item.old)
+    tolerance = f"; a drop of {number(tolerated)} is tolerated" if tolerated else ""
+    if p < settings.alpha:
+        outcome, told = Outcome.REGRESSED, f"got worse {moved}{tolerance}"
+    elif case.lacks:
+        outcome, told = Outcome.INCONCLUSIVE, f"is inconclusive, since {case.lacks}; {moved}{tolerance}"
+    elif rule.exclude_drop is not None and _reaches(test, rule):
+        cannot = f"a drop of {number(rule.exclude_drop)} cannot be ruled out"
+        outcome, told = Outcome.INCONCLUSIVE, f"is inconclusive, since {cannot}: {moved}{tolerance}"
+    else:
+        outcome, told = Outcome.PASS, f"shows no drop that could be told from chance: {moved}{tolerance}"
+    verdict = case.verdict(outcome, f"{case.name} {told}{item.notes}")
+    return replace(verdict, baseline=item.old, candidate=item.new, test=test, p=p, left_out=item.left_out)
+
+
+def _reaches(test: PairedTest, rule: MetricRule) -> bool:
+    """Whether the interval still holds a drop as large as is to be ruled out."""
+    return (-test.low if rule.higher_is_better else test.high) >= (rule.exclude_drop or 0.0)

@@ -1,0 +1,287 @@
+"""What the gate says, case by case."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from airflow_gym_provider.results import Task, TaskRewards
+from airflow_gym_provider.results.gate import (
+    GateReport,
+    GateSettings,
+    MetricRule,
+    MetricVerdict,
+    Outcome,
+    Side,
+    judge_gate,
+    worst,
+)
+
+REWARD = {"*": {"mean/reward": MetricRule()}}
+
+
+def tasks(rewards: Sequence[float | None], n: int = 4, prompt: str = "7", first: int = 0) -> TaskRewards:
+    return TaskRewards.of(Task("solver", str(first + at), n, reward, prompt) for at, reward in enumerate(rewards))
+
+
+def side(rewards: Sequence[float | None] | None = None, label: str = "the run", **more: object) -> Side:
+    told = [reward for reward in rewards or () if reward is not None]
+    metrics = {"mean/reward": sum(told) / len(told)} if told else {}
+    table = None if rewards is None else tasks(rewards)
+    return replace(Side(label, metrics, table), **more)  # type: ignore[arg-type]
+
+
+def judge(
+    candidate: Side,
+    baseline: Side,
+    rules: Mapping[str, Mapping[str, MetricRule]] = REWARD,
+    **settings: object,
+) -> MetricVerdict:
+    report = judge_gate({"gpqa": candidate}, {"gpqa": baseline}, rules, GateSettings(**settings))  # type: ignore[arg-type]
+    (verdict,) = report.verdicts
+    assert report.outcome is verdict.outcome
+    return verdict
+
+
+GOOD = [1.0] * 300 + [0.0] * 100
+WORSE = [0.0] * 12 + [1.0] * 288 + [0.0] * 100  # 3 points of 100
+
+
+def test_three_points_over_400_tasks_are_found():
+    verdict = judge(side(WORSE), side(GOOD, "run monday"))
+    assert verdict.outcome is Outcome.REGRESSED
+    assert verdict.sentence.startswith("gpqa mean/reward got worse from 0.75 to 0.72 (-0.03, 95 % interval -0.0475 to ")
+    assert verdict.sentence.endswith(" over 400 tasks, against run monday")
+    assert verdict.test is not None
+    assert verdict.test.p < 0.001
+    assert (verdict.test.n, verdict.baseline, verdict.candidate) == (400, 0.75, 0.72)
+
+
+def test_the_same_again_passes_and_so_does_better():
+    verdict = judge(side(GOOD), side(GOOD, "run monday"))
+    assert (verdict.outcome, verdict.p) == (Outcome.PASS, 1.0)
+    assert "shows no drop that could be told from chance: from 0.75 to 0.75 (+0" in verdict.sentence
+    assert judge(side(GOOD), side(WORSE)).outcome is Outcome.PASS
+
+
+def test_eight_tasks_are_inconclusive_however_large_the_drop():
+    verdict = judge(side([0.0] * 8), side([1.0] * 8))
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "8 tasks to compare are fewer than the 10 of min_pairs" in verdict.sentence
+    assert judge(side([0.0] * 8), side([1.0] * 8), min_pairs=8).outcome is Outcome.REGRESSED
+
+
+@pytest.mark.parametrize(
+    ("rule", "outcome"),
+    [
+        (MetricRule(max_drop=0.02), Outcome.REGRESSED),
+        (MetricRule(max_drop=0.2), Outcome.PASS),
+        (MetricRule(max_drop_percent=50), Outcome.PASS),
+        (MetricRule(max_drop_percent=1), Outcome.REGRESSED),
+        (MetricRule(higher_is_better=False), Outcome.PASS),
+    ],
+)
+def test_a_tolerated_drop(rule: MetricRule, outcome: Outcome):
+    verdict = judge(side([0.0] * 40 + GOOD[40:]), side(GOOD), {"*": {"mean/reward": rule}})
+    assert verdict.outcome is outcome, verdict.sentence
+    if rule.max_drop:
+        assert f"a drop of {rule.max_drop:g} is tolerated" in verdict.sentence
+
+
+def test_lower_is_better():
+    rules = {"*": {"mean/reward": MetricRule(higher_is_better=False)}}
+    verdict = judge(side(GOOD), side(WORSE), rules)
+    assert verdict.outcome is Outcome.REGRESSED
+    assert verdict.test is not None
+    assert 0 < verdict.test.low < verdict.test.mean < verdict.test.high
+    numbers = judge(Side("a", {"x": 3}), Side("b", {"x": 2}), {"*": {"x": MetricRule(higher_is_better=False)}})
+    assert numbers.outcome is Outcome.REGRESSED
+
+
+def test_a_drop_that_has_to_be_ruled_out():
+    noisy = [float(at % 2) for at in range(40)]
+    other = [float(at % 3 == 0) for at in range(40)]
+    assert judge(side(noisy), side(other)).outcome is Outcome.PASS
+    verdict = judge(side(noisy), side(other), {"*": {"mean/reward": MetricRule(exclude_drop=0.05)}})
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "a drop of 0.05 cannot be ruled out" in verdict.sentence
+    assert judge(side(GOOD), side(GOOD), {"*": {"mean/reward": MetricRule(exclude_drop=0.05)}}).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("incomplete", ["candidate", "baseline"])
+def test_an_incomplete_run_never_passes_but_may_regress(incomplete: str):
+    more = {"incomplete": "97 of 100 rollouts"}
+    sides = {"candidate": side(GOOD, "this run"), "baseline": side(GOOD, "the baseline")}
+    sides[incomplete] = replace(sides[incomplete], **more)
+    verdict = judge(sides["candidate"], sides["baseline"])
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "is not complete: 97 of 100 rollouts" in verdict.sentence
+    assert judge(side(WORSE, **more), side(GOOD)).outcome is Outcome.REGRESSED
+    numbers = {"*": {"x": MetricRule()}}
+    assert judge(Side("a", {"x": 1.0}, **more), Side("b", {"x": 1.0}), numbers).outcome is Outcome.INCONCLUSIVE
+    assert judge(Side("a", {"x": 0.0}, **more), Side("b", {"x": 1.0}), numbers).outcome is Outcome.REGRESSED
+
+
+@pytest.mark.parametrize("value", [None, math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("fixed", [True, False])
+def test_a_metric_that_is_missing_or_no_number_never_passes(value: float | None, fixed: bool):
+    broken = {} if value is None else {"x": value}
+    for new, old in ((broken, {"x": 1.0}), ({"x": 1.0}, broken), (broken, broken)):
+        verdict = judge(Side("a", new), Side("b", old, fixed=fixed), {"*": {"x": MetricRule()}})
+        assert verdict.outcome is Outcome.INCONCLUSIVE
+        assert "it is no number in" in verdict.sentence
+
+
+def test_rewards_without_the_metric_never_pass():
+    assert judge(side(GOOD, metrics={}), side(GOOD)).outcome is Outcome.INCONCLUSIVE
+    assert judge(side(GOOD), side(GOOD, metrics={"mean/reward": math.nan})).outcome is Outcome.INCONCLUSIVE
+    assert judge(side(WORSE, metrics={}), side(GOOD)).outcome is Outcome.REGRESSED
+
+
+def test_a_changed_set_of_tasks_is_compared_where_it_is_the_same():
+    candidate = replace(
+        side(GOOD), rewards=TaskRewards({**tasks(GOOD[:350]).tasks, **tasks([0.0] * 60, first=900).tasks})
+    )
+    verdict = judge(candidate, side(GOOD))
+    assert verdict.outcome is Outcome.PASS
+    assert verdict.sentence.endswith("; 110 tasks are left out (50 only in the baseline, 60 only in this run)")
+    assert (verdict.left_out, verdict.test and verdict.test.n) == (110, 350)
+
+
+def test_hardly_any_task_in_common_is_inconclusive():
+    candidate = replace(side(GOOD), rewards=tasks(GOOD, first=300))
+    verdict = judge(candidate, side(GOOD))
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "only 100 of 400 tasks are the same" in verdict.sentence
+    assert judge(candidate, side(GOOD), min_overlap=0.1).outcome is not Outcome.INCONCLUSIVE
+
+
+def test_other_questions_under_the_same_numbers_are_other_tasks():
+    candidate = replace(side(GOOD), rewards=tasks(GOOD, prompt="8"))
+    verdict = judge(candidate, side(GOOD))
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "400 with another prompt" in verdict.sentence
+    assert judge(candidate, side(GOOD), same_prompts=False).outcome is Outcome.PASS
+    unknown = replace(side(GOOD), rewards=tasks(GOOD, prompt="0"))
+    assert judge(unknown, side(GOOD)).outcome is Outcome.PASS
+
+
+def test_another_number_of_repeats_is_told():
+    candidate = replace(side(GOOD), rewards=tasks(GOOD, n=8))
+    assert (
+        "each task was tried 4 times in the baseline and 8 times in this run" in judge(candidate, side(GOOD)).sentence
+    )
+
+
+def test_tasks_without_a_reward_are_told():
+    rewards: list[float | None] = [None] * 5 + GOOD[5:]
+    assert "5 without a reward" in judge(side(rewards), side(GOOD)).sentence
+
+
+def test_rewards_on_one_side_only_are_inconclusive_and_on_neither_numbers():
+    gone = replace(side(GOOD, "the baseline"), rewards=None, no_rewards="/r.jsonl does not exist")
+    verdict = judge(side(GOOD), gone)
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "since the baseline has no rewards per task: /r.jsonl does not exist" in verdict.sentence
+    assert judge(gone, side(GOOD)).outcome is Outcome.INCONCLUSIVE
+    assert judge(gone, gone).outcome is Outcome.INCONCLUSIVE
+    assert judge(side(GOOD), gone, paired=False).outcome is Outcome.PASS
+    never = replace(side(GOOD), rewards=None)
+    verdict = judge(never, never)
+    assert verdict.outcome is Outcome.PASS
+    assert "two numbers without a test" in verdict.sentence
+
+
+def test_fixed_numbers_and_their_tolerance():
+    fixed = Side("the fixed numbers", {"mean/reward": 0.76}, fixed=True)
+    assert judge(side(GOOD), fixed).outcome is Outcome.REGRESSED
+    verdict = judge(side(GOOD), fixed, {"*": {"mean/reward": MetricRule(max_drop=0.01)}})
+    assert verdict.outcome is Outcome.PASS
+    assert "from 0.76 to 0.75 (-0.01)" in verdict.sentence
+
+
+def test_agents_are_judged_each():
+    def two(first: Sequence[float], second: Sequence[float]) -> Side:
+        rows = [
+            Task(agent, str(at), 1, r, "0") for agent, all in (("a", first), ("b", second)) for at, r in enumerate(all)
+        ]
+        metrics = {"a/mean/reward": sum(first) / len(first), "b/mean/reward": sum(second) / len(second)}
+        return Side("it", metrics, TaskRewards.of(rows))
+
+    report = judge_gate({"x": two(GOOD, WORSE)}, {"x": two(GOOD, GOOD)}, REWARD)
+    assert [(v.metric, v.outcome.value) for v in report.verdicts] == [
+        ("a/mean/reward", "pass"),
+        ("b/mean/reward", "regressed"),
+    ]
+
+
+def test_a_benchmark_without_a_result_is_not_left_out():
+    report = judge_gate({"a": side(GOOD)}, {"a": side(GOOD), "b": side(GOOD)}, REWARD)
+    assert {name: report.of(name).value for name in report.benchmarks} == {"a": "pass", "b": "inconclusive"}
+    assert report.outcome is Outcome.INCONCLUSIVE
+    assert report.sentence == "b has no result in this run"
+    named = judge_gate({"a": side(GOOD)}, {"a": side(GOOD)}, {**REWARD, "c": {"x": MetricRule()}})
+    assert named.of("c") is Outcome.INCONCLUSIVE
+
+
+def test_nothing_at_all_is_no_pass():
+    assert judge_gate({}, {}, REWARD).outcome is Outcome.INCONCLUSIVE
+    assert "nothing to compare" in judge_gate({}, {}, REWARD).sentence
+    assert judge_gate({"a": side(GOOD)}, {"a": side(GOOD)}, {"b": {}, "*": {}}).outcome is Outcome.INCONCLUSIVE
+
+
+def test_no_baseline_is_an_outcome_of_its_own():
+    report = judge_gate({"a": side(GOOD)}, {}, REWARD)
+    assert report.outcome is Outcome.NO_BASELINE
+    assert report.sentence == "a: there is no earlier green run to compare with"
+
+
+def test_the_worst_counts():
+    assert worst([Outcome.PASS, Outcome.REGRESSED, Outcome.INCONCLUSIVE]) is Outcome.REGRESSED
+    assert worst([Outcome.PASS, Outcome.NO_BASELINE]) is Outcome.NO_BASELINE
+    assert worst([]) is Outcome.INCONCLUSIVE
+
+
+def test_many_benchmarks_are_corrected_for():
+    """Five tasks of 400 turned bad: 1 in 32 by chance, which is news for one benchmark and none among twenty."""
+    slightly = [0.0] * 5 + GOOD[5:]
+    alone = judge_gate({"b0": side(slightly)}, {"b0": side(GOOD)}, REWARD)
+    assert alone.outcome is Outcome.REGRESSED
+    candidates = {f"b{at}": side(slightly if at == 0 else GOOD) for at in range(20)}
+    baselines = {name: side(GOOD) for name in candidates}
+    many = judge_gate(candidates, baselines, REWARD)
+    assert many.outcome is Outcome.PASS
+    assert "after Holm over 20 comparisons" in many.benchmarks["b0"][0].sentence
+    assert judge_gate(candidates, baselines, REWARD, GateSettings(correction="none")).outcome is Outcome.REGRESSED
+    found = judge_gate({**candidates, "b1": side(WORSE)}, baselines, REWARD)
+    assert (found.of("b1"), found.of("b0")) == (Outcome.REGRESSED, Outcome.PASS)
+
+
+def test_values_are_small_plain_json_and_the_same_every_time():
+    first, second = (judge_gate({"a": side(WORSE)}, {"a": side(GOOD)}, REWARD) for _ in range(2))
+    values = first.verdicts[0].values()
+    assert values == second.verdicts[0].values()
+    assert len(json.dumps(values, allow_nan=False)) < 700
+    assert (values["verdict"], values["pairs"], values["test"]) == ("regressed", 400, "paired")
+    assert values["difference"] == pytest.approx(-0.03)
+    assert isinstance(first, GateReport)
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (lambda: MetricRule(max_drop=-0.1), "max_drop is -0.1"),
+        (lambda: MetricRule(max_drop_percent=math.nan), "max_drop_percent is nan"),
+        (lambda: GateSettings(min_pairs=1), "min_pairs is 1"),
+        (lambda: GateSettings(alpha=0.7), "alpha is 0.7"),
+        (lambda: GateSettings(min_overlap=2), "min_overlap is 2"),
+        (lambda: GateSettings(correction="bonferroni"), "correction is 'bonferroni'"),  # type: ignore[arg-type]
+    ],
+)
+def test_settings_that_make_no_gate_are_refused(made: object, told: str):
+    with pytest.raises(ValueError, match=told):
+        made()  # type: ignore[operator]
