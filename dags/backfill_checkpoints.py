@@ -1,7 +1,7 @@
 """One evaluation per day, of that day's checkpoint: days that are missing are backfilled, several at once.
 
     airflow backfill create --dag-id backfill_checkpoints --max-active-runs 4 \\
-        --from-date 2026-01-01 --to-date 2026-01-31
+        --from-date 2025-03-01 --to-date 2025-03-31
 
 or "Trigger" and "Backfill" in the UI. Every run has a directory of its own, so a day that is evaluated again, by hand
 with `date` or by a backfill that reprocesses, keeps what was there.
@@ -19,7 +19,7 @@ from airflow_gym_provider.task_groups import gym_evals
 with DAG(
     dag_id="backfill_checkpoints",
     schedule="@daily",
-    start_date=datetime(2026, 1, 1),
+    start_date=datetime(2025, 1, 1),
     catchup=False,
     params={
         "date": Param(None, type=["null", "string"], format="date", title="Date", description="Of the checkpoint.")
