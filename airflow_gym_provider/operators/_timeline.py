@@ -39,6 +39,7 @@ def chain_values(
     left_out = max(0, len(spans) - _MOST_JOBS)
     bounds = plan.bounds
     return {
+        "benchmark": plan.benchmark,
         "jobs": spans[left_out:],
         "left_out": left_out,
         "base": max(0, base - left_out),

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-_WORDS = ("regressed", "inconclusive", "pass")
-"""The worst first: several gates over one benchmark show the worst."""
+_WORDS = ("regressed", "inconclusive", "no_baseline", "pass")
+"""The worst first: several verdicts over one benchmark show the worst."""
 
 
 @dataclass(frozen=True)
 class GateWord:
-    """A verdict: pass, regressed or inconclusive, the sentence that says why, and the baseline's value if known."""
+    """A verdict (see `results.gate`), the sentence that says why, and the baseline's value if there is one."""
 
     verdict: str
     reason: str = ""
@@ -55,17 +55,33 @@ def _words(value: Any) -> Iterable[tuple[str, GateWord]]:
 
 
 def _word(part: Any) -> GateWord | None:
+    """One verdict; the worst where a benchmark has one for each metric."""
     if isinstance(part, str):
         part = {"verdict": part}
     if not isinstance(part, Mapping):
         return None
     verdict = str(part.get("verdict", part.get("outcome", ""))).lower()
-    verdict = {"passed": "pass", "regression": "regressed"}.get(verdict, verdict)
-    if verdict not in _WORDS:
-        return None
-    baseline = part.get("baseline")
-    number = float(baseline) if isinstance(baseline, int | float) and not isinstance(baseline, bool) else None
-    return GateWord(verdict, str(part.get("reason", part.get("text", ""))), number)
+    if verdict in _WORDS:
+        return GateWord(verdict, _reason(part), _number(part.get("baseline")))
+    inner = part.get("metrics", part)
+    words = [word for one in inner.values() if (word := _word(one))] if isinstance(inner, Mapping) else []
+    return min(words, key=_rank, default=None)
+
+
+def _reason(part: Mapping[str, Any]) -> str:
+    """Its sentence, or those of its metrics."""
+    for name in ("sentence", "reason", "text"):
+        if isinstance(part.get(name), str):
+            return str(part[name])
+    metrics = part.get("metrics")
+    told = (
+        [_reason(one) for one in metrics.values() if isinstance(one, Mapping)] if isinstance(metrics, Mapping) else []
+    )
+    return " ".join(sentence for sentence in told if sentence)
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _rank(word: GateWord) -> int:

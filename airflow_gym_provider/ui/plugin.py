@@ -51,7 +51,7 @@ class GymPlugin(AirflowPlugin):
             "name": "Gym",
             "href": f"{PREFIX}/",
             "destination": "nav",
-            "category": "browse",
+            "nav_top_level": True,
             "url_route": "gym",
             "icon": f"{PREFIX}/static/gym-light.svg",
             "icon_dark_mode": f"{PREFIX}/static/gym-dark.svg",

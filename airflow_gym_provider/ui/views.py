@@ -128,7 +128,7 @@ def _history_row(
     }
 
 
-def _points(runs: Sequence[EvalRun], metric: str) -> dict[str, list[Any]]:
+def _points(runs: Sequence[EvalRun], metric: str) -> dict[str, Any]:
     """For the chart, oldest first: seconds since 1970, values, lights, and whether resumed."""
     order = [run for run in reversed(runs) if run.row.at is not None]
     return {
@@ -137,4 +137,5 @@ def _points(runs: Sequence[EvalRun], metric: str) -> dict[str, list[Any]]:
         "lights": [run.light for run in order],
         "resumed": [run.resumed for run in order],
         "runs": [run.row.run_id for run in order],
+        "metric": metric,
     }

@@ -11,7 +11,15 @@ document.addEventListener("click", (event) => {
   outside.click();
 });
 
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+// The style sheet's colour of a name, as a canvas takes it: a browser resolves light-dark() for elements only.
+function colour(name) {
+  const probe = document.createElement("i");
+  probe.className = `colour ${name}`;
+  document.body.append(probe);
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  return found;
+}
 
 function drawHistory(figure, points) {
   if (!points.at.length) return;
@@ -20,6 +28,7 @@ function drawHistory(figure, points) {
   const low = known.length ? Math.min(...known) : 0;
   // A run without a value stands at the bottom, so that a red night is not a gap.
   const marks = points.values.map((value) => value ?? low);
+  const colours = Object.fromEntries([...new Set(kind)].map((name) => [name, colour(name)]));
   const drawMarks = (plot) => {
     const context = plot.ctx;
     context.save();
@@ -28,7 +37,7 @@ function drawHistory(figure, points) {
       const y = plot.valToPos(marks[index], "y", true);
       context.beginPath();
       context.arc(x, y, 3.5 * devicePixelRatio, 0, 2 * Math.PI);
-      context.fillStyle = colour(kind[index]);
+      context.fillStyle = colours[kind[index]];
       context.fill();
     });
     context.restore();
@@ -43,7 +52,7 @@ function drawHistory(figure, points) {
     axes: [axis, { ...axis, size: 60 }],
     series: [
       {},
-      { label: "value", stroke: colour("accent"), width: 1.5, spanGaps: true, points: { show: false } },
+      { label: points.metric, stroke: colour("accent"), width: 1.5, spanGaps: true, points: { show: false } },
     ],
     hooks: { draw: [drawMarks] },
   };

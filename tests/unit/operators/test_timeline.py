@@ -13,7 +13,7 @@ from airflow_gym_provider.slurm.states import Ending
 from airflow_gym_provider.ui.chains import read_chain
 
 LIMITS = Limits(resumable=True, max_retries=3, max_walltime=600, walltime=60)
-PLAN = SimpleNamespace(bounds=LIMITS)
+PLAN = SimpleNamespace(bounds=LIMITS, benchmark="gpqa")
 DECISION = Decision(Action.SUBMIT, "TIMEOUT after 0:01:10; 0:01:10 of 0:10:00 used; resuming", used=70, retries=1)
 
 

@@ -1,0 +1,134 @@
+"""GymReportOperator: the evaluations of a DAG run as one HTML file, for people without access to Airflow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk.definitions.context import Context
+
+FILE = "report.html"
+_TIMEOUT = 120.0
+_KEYS = ("return_value", "gym_job", "gym_chain")
+_LINE = 76
+_WRITE = """\
+gym_report={path}
+if base64 -d >"$gym_report.$$" <<'GYM_REPORT' && chmod 0644 "$gym_report.$$" && mv -f "$gym_report.$$" "$gym_report"
+{content}
+GYM_REPORT
+then
+  frame written
+else
+  rm -f "$gym_report.$$"
+fi
+"""
+
+
+class GymReportOperator(BaseOperator):
+    """Writes `report.html`, self-contained, for the evaluations of this DAG run, and returns its path.
+
+    Into the run directory on the cluster, where the results are; or into a file on the worker, when `path` is given.
+    It holds what the tasks returned: metrics, verdicts, jobs with their times, paths on the cluster. No secrets are
+    there, and it loads nothing from anywhere. Runs whatever became of the evaluations; fails when there is none.
+
+    :param eval_task_ids: the task that evaluates, or several; mapped ones with all their instances (templated).
+    :param gate_task_id: a `GymGateOperator` of the same run, whose verdicts are shown (templated).
+    :param ssh_conn_id: SSH connection of the login node; None when its files are on the worker (templated).
+    :param path: a file on the worker instead, such as one that is uploaded afterwards (templated).
+    :param title: the report's (templated); the DAG and its run unless given.
+    """
+
+    template_fields: Sequence[str] = ("eval_task_ids", "gate_task_id", "ssh_conn_id", "path", "title")
+    ui_color = "#e8f1d4"
+
+    def __init__(
+        self,
+        *,
+        eval_task_ids: str | Sequence[str],
+        gate_task_id: str | None = None,
+        ssh_conn_id: str | None = None,
+        path: str | None = None,
+        title: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**({"trigger_rule": "all_done"} | kwargs))
+        self.eval_task_ids = eval_task_ids
+        self.gate_task_id = gate_task_id
+        self.ssh_conn_id = ssh_conn_id
+        self.path = path
+        self.title = title
+
+    def execute(self, context: Context) -> str:
+        """Write it; the path. Raises AirflowFailException when no evaluation has left anything."""
+        from airflow.sdk.exceptions import AirflowFailException
+
+        from airflow_gym_provider.ui.report import render_report
+
+        ti: Any = context["ti"]
+        found = _by_benchmark(ti, [self.eval_task_ids] if isinstance(self.eval_task_ids, str) else self.eval_task_ids)
+        if not found:
+            raise AirflowFailException(f"nothing to report: {self.eval_task_ids} left no results in this run")
+        content = render_report(
+            [xcoms.get("return_value") or xcoms.get("gym_job") for xcoms in found.values()],
+            title=self.title or f"{ti.dag_id}, {ti.run_id}",
+            chains=list(found.values()),
+            states=["success" if "return_value" in xcoms else "failed" for xcoms in found.values()],
+            verdict=ti.xcom_pull(task_ids=self.gate_task_id, key="gym_verdict") if self.gate_task_id else None,
+        )
+        return self._write_here(content) if self.path else self._write_there(content, found)
+
+    def _write_here(self, content: str) -> str:
+        from pathlib import Path
+
+        path = Path(str(self.path))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+        return str(path)
+
+    def _write_there(self, content: str, found: Mapping[str, Mapping[str, Any]]) -> str:
+        """Through the login node; whole or not at all."""
+        from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+        from airflow_gym_provider.hooks.slurm import SlurmHook
+
+        place = next((xcoms["gym_job"] for xcoms in found.values() if "gym_job" in xcoms), {})
+        run_dir = place.get("run_dir")
+        if not run_dir:
+            raise AirflowFailException(
+                "the evaluations do not say where their run directory is: give the report a path"
+            )
+        path = f"{run_dir}/{FILE}"
+        with SlurmHook(self.ssh_conn_id, place.get("hostname")) as hook:
+            hook.load()
+            script = write_script(path, content)
+            answer = hook.run(script, _TIMEOUT)
+        if not script.frames(answer.stdout).named("written"):
+            raise AirflowException(f"{path} could not be written: {answer.stderr.strip()[-500:]}")
+        self.log.info("the report is in %s", path)
+        return path
+
+
+def write_script(path: str, content: str) -> Any:
+    """The script that writes a text file on the login node, in one move."""
+    from base64 import b64encode
+
+    from airflow_gym_provider.jobscript import quote
+    from airflow_gym_provider.slurm.remote import RemoteScript
+
+    text = b64encode(content.encode()).decode()
+    lines = "\n".join(text[at : at + _LINE] for at in range(0, len(text), _LINE))
+    return RemoteScript.build(_WRITE.format(path=quote(path), content=lines), needs=())
+
+
+def _by_benchmark(ti: Any, task_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Benchmark to the XComs that its task has left."""
+    found: dict[str, dict[str, Any]] = {}
+    for key in _KEYS:
+        for value in ti.xcom_pull(task_ids=list(task_ids), key=key) or ():
+            name = value.get("benchmark") if isinstance(value, Mapping) else None
+            if isinstance(name, str):
+                found.setdefault(name, {})[key] = value
+    return dict(sorted(found.items()))
