@@ -5,6 +5,8 @@ Airflow's real time is long: a walltime of one minute takes 80 s. So a test name
     @pytest.mark.dag("e2e_something")
     def test_something(run): ...
 
+(`listening=("other",)` for DAGs that this one's assets or tasks start)
+
 and the first test that needs a run starts the runs of all tests that are going to be run; they go on side by side. Jobs
 that a test must catch alive wait at a gate until the test opens it.
 
@@ -27,7 +29,10 @@ HERE = Path(__file__).parent
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "dag(dag_id): the test is about a run of this DAG; see the fixture `run`")
+    config.addinivalue_line(
+        "markers", "dag(dag_id, listening=()): the test is about a run of this DAG; see the fixture `run`"
+    )
+    config.addinivalue_line("markers", "outage: takes parts of Airflow and Slurm down; comes last")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -36,13 +41,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
         if HERE in item.path.parents and "stack" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.airflow)
     yield
-    # Whatever the order: what waits longest comes last. By then it has gone on beside the others.
-    items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> tuple[bool, bool, int]:
+    """Whatever the order: what waits longest comes late, when it has gone on beside the others for long. What ends the
+    daemons that all share comes last, stage after stage.
+    """
+    outage, slow = (item.get_closest_marker(name) is not None for name in ("outage", "slow"))
+    return outage, slow, (item.location[1] or 0) if outage else 0
 
 
 @pytest.fixture(scope="session")
 def stack() -> Iterator[Stack]:
-    """Airflow and Slurm, up. The DAGs are those of tests/e2e/dags and the nightly one of dags/."""
+    """Airflow and Slurm, up. The DAGs are those of tests/e2e/dags and of dags/."""
     files = [path for folder in (HERE / "dags", REPO / "dags") for path in folder.iterdir() if path.is_file()]
     if given := os.environ.get("GYM_E2E_DIR"):
         kept = Stack(Path(given), files)
@@ -64,7 +76,8 @@ def stack() -> Iterator[Stack]:
 def runs(request: pytest.FixtureRequest, stack: Stack) -> dict[str, Run]:
     """DAG id to the run of it that was started for the tests of this session."""
     marks = [mark for item in request.session.items for mark in item.iter_markers("dag")]
-    return stack.start(sorted({mark.args[0] for mark in marks}))
+    listening = {dag_id for mark in marks for dag_id in mark.kwargs.get("listening", ())}
+    return stack.start(sorted({mark.args[0] for mark in marks}), sorted(listening))
 
 
 @pytest.fixture

@@ -8,10 +8,12 @@ import secrets
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +27,7 @@ sys.path.insert(0, str(DOCKER / "demo"))
 from airflow_api import AirflowApi  # noqa: E402
 
 UNDONE = (None, "scheduled", "queued", "running", "deferred", "restarting", "up_for_retry", "up_for_reschedule")
+AIRFLOW_PARTS = ("scheduler", "triggerer", "dag-processor", "api-server")
 SECRET_NAMES = ("E2E_HOST_SECRET", "E2E_FORWARDED_SECRET", "AIRFLOW_VAR_E2E_ARGUMENT_SECRET")
 SETTINGS = {
     "AIRFLOW__CORE__PARALLELISM": "12",
@@ -34,6 +37,10 @@ SETTINGS = {
     # A killed triggerer's triggers move to the next one after this.
     "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "3",
     "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "15",
+    # So does what a killed scheduler had running, and what a killed worker had.
+    "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "20",
+    "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "5",
+    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
 }
 
 
@@ -45,6 +52,12 @@ def wait_until(what: str, seconds: float, ask: Callable[[], Any], every: float =
             raise AssertionError(f"{what}: not within {seconds:g} s. {say()}")
         time.sleep(every)
     return answer
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
 
 
 def clean_environ() -> dict[str, str]:
@@ -104,6 +117,10 @@ class Stack:
         for script, part in (("airflow.sh", "airflow"), ("cluster.sh", "cluster")):
             self._script(script, "down", part)
 
+    def down_airflow(self) -> None:
+        """End Airflow as an operator would, who asks first."""
+        self._script("airflow.sh", "down", "airflow")
+
     def _script(self, script: str, command: str, part: str, *options: str | Path) -> str:
         words = ["bash", DOCKER / script, command, "--dir", self.folder / part, *options]
         done = subprocess.run(words, capture_output=True, text=True, timeout=900, env=self.environ(), check=False)
@@ -120,6 +137,7 @@ class Stack:
             "PYTHONPATH": os.pathsep.join([str(REPO), *filter(None, [os.environ.get("PYTHONPATH")])]),
             "GYM_OUTPUT_PATH": str(self.runs),
             "GYM_E2E_FOLDER": str(self.folder),
+            "AIRFLOW_CONN_E2E_HF": json.dumps({"conn_type": "generic", "password": self.secrets["E2E_HOST_SECRET"]}),
         }
         return clean_environ() | mine | self.secrets | self.cluster | self._more_connections()
 
@@ -141,13 +159,20 @@ class Stack:
 
     # -- Airflow --------------------------------------------------------------------------------------------------
 
-    def start(self, dag_ids: Sequence[str]) -> dict[str, Run]:
-        """A run of each of these DAGs; they go on side by side."""
+    def start(self, dag_ids: Sequence[str], listening: Sequence[str] = ()) -> dict[str, Run]:
+        """A run of each of these DAGs; they go on side by side. `listening` are DAGs that something else starts."""
         runs = {dag_id: self._queue_run(dag_id) for dag_id in dag_ids}
+        for dag_id in listening:
+            self.api.wait_for_dag(dag_id, 180)
         # New DAGs are paused, so none has begun yet; with this one request all do.
-        pattern = quote(" | ".join(dag_ids))
+        pattern = quote(" | ".join([*dag_ids, *listening]))
         self.change("PATCH", f"dags?dag_id_pattern={pattern}&update_mask=is_paused", {"is_paused": False})
         return {dag_id: Run(self, dag_id, run_id or self._scheduled_run(dag_id)) for dag_id, run_id in runs.items()}
+
+    def runs_of(self, dag_id: str, run_type: str) -> list[Run]:
+        """Its runs of one type, oldest first: manual, scheduled, backfill, asset_triggered, operator_triggered."""
+        found = self.api.call("GET", f"dags/{dag_id}/dagRuns?run_type={run_type}&order_by=id&limit=100")["dag_runs"]
+        return [Run(self, dag_id, run["dag_run_id"]) for run in found]
 
     def _queue_run(self, dag_id: str) -> str | None:
         """The id of a new run; none for a DAG with a schedule, which begins one by itself."""
@@ -177,17 +202,59 @@ class Stack:
             try:
                 return self.api.call(method, path, body)
             except HTTPError as problem:
-                if problem.code != 500 or not left:
+                if problem.code not in (500, 503) or not left:
                     raise
             time.sleep(1)
         return None
 
-    def kill_triggerer(self) -> None:
-        """SIGKILL the triggerer and all its processes, as a lost machine would."""
-        leader = int((self.home / "run" / "triggerer.process").read_text().split()[0])
+    # -- taking parts down ----------------------------------------------------------------------------------------
+
+    def crash(self, *parts: str) -> None:
+        """SIGKILL these of Airflow's components and of the cluster's daemons, with all their processes, as a lost
+        machine would.
+        """
+        for script, part, mine in (
+            ("airflow.sh", "airflow", [name for name in parts if name in AIRFLOW_PARTS]),
+            ("cluster.sh", "cluster", [name for name in parts if name not in AIRFLOW_PARTS]),
+        ):
+            if mine:
+                self._script(script, "crash", part, *mine)
+
+    def start_again(self, *, cluster: bool = False) -> None:
+        """Start what was ended of Airflow, and of the cluster as well."""
+        if cluster:
+            self._script("cluster.sh", "up", "cluster")
+        self._script("airflow.sh", "start", "airflow")
+
+    def leader(self, part: str) -> int:
+        """The process number of one of Airflow's components."""
+        return int((self.home / "run" / f"{part}.process").read_text().split()[0])
+
+    def signal_all(self, leader: int, number: int) -> None:
+        """A signal to all processes of a session."""
         session = subprocess.run(["pgrep", "-s", str(leader)], capture_output=True, text=True, check=True)
         for pid in session.stdout.split():
-            os.kill(int(pid), signal.SIGKILL)
+            os.kill(int(pid), number)
+
+    @contextmanager
+    def second_triggerer(self) -> Iterator[None]:
+        """One more, beside the first, until it is killed at the end."""
+        lines = (line.split("=", 1) for line in (self.home / "settings").read_text().splitlines())
+        settings = dict(line for line in lines) | {"AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(_free_port())}
+        with (self.home / "log" / "second-triggerer.out").open("w") as log:
+            triggerer = subprocess.Popen(
+                ["airflow", "triggerer"],
+                env=self.environ() | settings,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            yield
+        finally:
+            self.signal_all(triggerer.pid, signal.SIGKILL)
+            triggerer.wait(10)
 
     # -- the cluster ----------------------------------------------------------------------------------------------
 
@@ -286,9 +353,10 @@ class Run:
         """What "mark as failed" in the UI does."""
         self.stack.change("PATCH", f"{self.path}/taskInstances/{task_id}", {"new_state": state})
 
-    def clear(self, task_id: str) -> None:
-        """What "clear" in the UI does."""
-        wanted = {"dag_run_id": self.run_id, "task_ids": [task_id], "only_failed": False, "dry_run": False}
+    def clear(self, task_id: str, map_index: int | None = None) -> None:
+        """What "clear" in the UI does, for all instances of a mapped task or for one."""
+        tasks: list[Any] = [task_id if map_index is None else [task_id, map_index]]
+        wanted = {"dag_run_id": self.run_id, "task_ids": tasks, "only_failed": False, "dry_run": False}
         self.stack.change("POST", f"dags/{self.dag_id}/clearTaskInstances", wanted)
 
     def story(self, task_id: str, map_index: int = -1) -> str:

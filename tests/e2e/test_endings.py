@@ -28,6 +28,7 @@ def jobs_named(stack: Stack, benchmark: str) -> list[str]:
     return [name for name in names if name.startswith(f"gym-{benchmark}-")]
 
 
+@pytest.mark.row("the job COMPLETED, but rollouts or metrics are missing")
 @pytest.mark.dag("e2e_endings")
 def test_a_job_that_completed_without_all_results_is_red(run: Run, stack: Stack):
     (error,) = errors(run, "short")
@@ -36,6 +37,7 @@ def test_a_job_that_completed_without_all_results_is_red(run: Run, stack: Stack)
     assert jobs_of(run, stack, "short") == ["COMPLETED"]
 
 
+@pytest.mark.row("the driver fails (`FAILED 1:0`), or memory runs out")
 @pytest.mark.dag("e2e_endings")
 def test_failures_are_tried_again_as_often_as_max_retries_says(run: Run, stack: Stack):
     log = run.red("exhausted")
@@ -44,6 +46,7 @@ def test_failures_are_tried_again_as_often_as_max_retries_says(run: Run, stack: 
     assert "FAILED 1:0; its only retry is used; chain stopped" in log
 
 
+@pytest.mark.row("a benchmark is not `resumable`")
 @pytest.mark.dag("e2e_endings")
 def test_a_benchmark_that_is_not_resumable_runs_once_whatever_the_dag_says(run: Run, stack: Stack):
     (error,) = errors(run, "once")
@@ -52,6 +55,7 @@ def test_a_benchmark_that_is_not_resumable_runs_once_whatever_the_dag_says(run: 
     assert "ended after 1 rollouts, as standin.exit_after says" in run.red("once"), "the driver's log is shown"
 
 
+@pytest.mark.row("the config is wrong")
 @pytest.mark.dag("e2e_refused")
 def test_every_mistake_of_a_config_is_in_one_error_and_no_job_is_made(run: Run, stack: Stack):
     (error,) = errors(run, "mistaken")
@@ -77,6 +81,7 @@ def test_a_config_that_is_not_there_is_named(run: Run, stack: Stack):
     assert f"{stack.folder}/no-such.yaml" in error
 
 
+@pytest.mark.row("`sbatch` refuses for good (partition, account, walltime, QOS)")
 @pytest.mark.dag("e2e_refused")
 def test_what_sbatch_refuses_for_good_is_the_config_fields_error(run: Run, stack: Stack):
     (error,) = errors(run, "account")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,16 +22,17 @@ def ended_jobs(stack: Stack, place: dict[str, Any], count: int = 1) -> list[Job]
     return jobs
 
 
-def place_of(run: Run, task_id: str, seconds: float = 240) -> dict[str, Any]:
+def place_of(run: Run, task_id: str, map_index: int = -1, seconds: float = 240) -> dict[str, Any]:
     """The XCom `gym_job` of a task, once it is there."""
     return wait_until(
         f"{task_id} has a job",
         seconds,
-        lambda: (task := run.task(task_id)).get("task_id") and run.api.result(task, "gym_job"),
-        say=lambda: run.story(task_id),
+        lambda: (task := run.task(task_id, map_index)).get("task_id") and run.api.result(task, "gym_job"),
+        say=lambda: run.story(task_id, map_index),
     )
 
 
+@pytest.mark.row("you mark a running task failed or success")
 @pytest.mark.dag("e2e_marked")
 @pytest.mark.parametrize("task_id", ["deferred", "in_worker"])
 def test_marking_a_task_failed_cancels_its_job(run: Run, stack: Stack, task_id: str):
@@ -48,27 +50,94 @@ def test_marking_a_task_failed_cancels_its_job(run: Run, stack: Stack, task_id: 
     )
 
 
+@pytest.mark.row("you mark a running task failed or success")
+@pytest.mark.dag("e2e_marked")
+@pytest.mark.parametrize("task_id", ["deferred_green", "in_worker_green"])
+def test_marking_a_task_success_cancels_its_job(run: Run, stack: Stack, task_id: str):
+    place = place_of(run, task_id)
+    run.wait_for(task_id, {"deferred_green": "deferred", "in_worker_green": "running"}[task_id])
+    run.mark(task_id, "success")
+    (job,) = ended_jobs(stack, place)
+    assert (job.job_id, job.state.split()[0]) == (place["job_id"], "CANCELLED")
+    assert run.task(task_id)["state"] == "success", "what a person has said stays"
+
+
+@pytest.mark.row("you mark or clear it while its job is being queued")
+@pytest.mark.dag("e2e_marked")
+def test_no_job_slips_through_a_cancel_while_it_is_being_queued(run: Run, stack: Stack):
+    folder = wait_until(
+        "sbatch is at work", 240, lambda: next(stack.runs.glob("*/slipping/.gym_intent"), None), every=0.2
+    ).parent
+    run.mark("slipping", "failed")
+    (job,) = ended_jobs(stack, {"job_dir": str(folder)})
+    assert job.state.split()[0] == "CANCELLED"
+    assert "the task was ended in Airflow" in (folder / ".gym_cancelled").read_text()
+    assert run.task("slipping")["state"] == "failed"
+
+
+def next_job(run: Run, task_id: str, before: dict[str, Any], map_index: int = -1) -> dict[str, Any]:
+    """The XCom `gym_job` of the try that follows a clear."""
+
+    def ask() -> dict[str, Any] | None:
+        found = run.api.result(run.task(task_id, map_index), "gym_job")
+        return found if found and found["job_id"] != before["job_id"] else None
+
+    return wait_until("a job of the next try", 240, ask, say=lambda: run.story(task_id, map_index))
+
+
+@pytest.mark.row("you clear a running task")
+@pytest.mark.row("you clear one instance of a mapped task")
 @pytest.mark.dag("e2e_cleared")
 def test_clearing_a_running_task_cancels_its_job_and_runs_one_new_one(run: Run, stack: Stack):
-    before = run.job("cleared")
-    run.clear("cleared")
-    after = wait_until(
-        "a job of the second try",
-        240,
-        lambda: (
-            (found := run.api.result(run.task("cleared"), "gym_job")) and found["job_id"] != before["job_id"] and found
-        ),
-        say=lambda: run.story("cleared"),
-    )
+    tasks = [("cleared", -1), ("in_worker", -1), ("mapped", 1)]
+    before = {task: place_of(run, *task) for task in [*tasks, ("mapped", 0)]}
+    run.wait_for("in_worker", "running")
+    for task_id, map_index in tasks:
+        run.clear(task_id, None if map_index < 0 else map_index)
+    after = {task: next_job(run, task[0], before[task], task[1]) for task in tasks}
     stack.open_gate("cleared")
-    result = run.green("cleared")
-    cancelled, completed = ended_jobs(stack, before, 2)
-    assert [cancelled.state.split()[0], completed.state] == ["CANCELLED", "COMPLETED"]
-    assert (cancelled.job_id, completed.job_id) == (before["job_id"], after["job_id"])
-    assert cancelled.end <= completed.start, "two of them were alive at once"
-    assert result["job_id"] == completed.job_id
+    for task in tasks:
+        result = run.green(*task)
+        cancelled, completed = ended_jobs(stack, before[task], 2)
+        assert [cancelled.state.split()[0], completed.state] == ["CANCELLED", "COMPLETED"], task
+        assert (cancelled.job_id, completed.job_id) == (before[task]["job_id"], after[task]["job_id"]), task
+        assert cancelled.end <= completed.start, f"{task}: two of them were alive at once"
+        assert result["job_id"] == completed.job_id, task
+    run.green("mapped", 0)
+    (untouched,) = ended_jobs(stack, before["mapped", 0])
+    assert (untouched.job_id, untouched.state) == (before["mapped", 0]["job_id"], "COMPLETED")
 
 
+@pytest.mark.row("you clear a failed task")
+@pytest.mark.dag("e2e_again")
+def test_clearing_a_failed_task_goes_on_in_its_directory_with_a_new_budget(run: Run, stack: Stack):
+    for count in (1, 2):
+        assert "max_retries is 0; chain stopped" in run.red("failed")
+        place, tries = run.api.result(run.task("failed"), "gym_job"), run.task("failed")["try_number"]
+        assert len(stack.jobs_below(place["job_dir"])) == count
+        run.clear("failed")
+        run.wait_for("failed", "running", "deferred", "success", "failed", tries=tries + 1)
+    result = run.green("failed")
+    assert (result["job_dir"], result["rollouts_done"]) == (place["job_dir"], 5)
+    states = [job.state for job in ended_jobs(stack, place, 3)]
+    assert states == ["FAILED", "FAILED", "COMPLETED"], "each on top of the answers that were there"
+
+
+@pytest.mark.row("you clear a green task")
+@pytest.mark.dag("e2e_again")
+def test_clearing_a_green_task_runs_it_afresh_and_keeps_the_old(run: Run, stack: Stack):
+    old, tries = run.green("green"), run.task("green")["try_number"]
+    answers = Path(old["rollouts"]).read_bytes()
+    run.clear("green")
+    run.wait_for("green", "success", tries=tries + 1)
+    new = run.green("green")
+    assert new["run_dir"] != old["run_dir"]
+    assert len(ended_jobs(stack, new)) == 1
+    assert Path(old["rollouts"]).read_bytes() == answers
+    assert [job.job_id for job in ended_jobs(stack, old)] == old["job_ids"]
+
+
+@pytest.mark.row("the worker dies or is shut down, anywhere")
 @pytest.mark.dag("e2e_killed")
 def test_killed_workers_and_triggerers_neither_lose_nor_double_a_job(run: Run, stack: Stack):
     workers = ["worker_early", "worker_late"]
@@ -76,8 +145,8 @@ def test_killed_workers_and_triggerers_neither_lose_nor_double_a_job(run: Run, s
         run.wait_for(worker, "deferred", tries=2)
         assert not (stack.folder / "kills" / worker).exists(), "it was not killed"
     places = {task: run.job(task) for task in [*workers, "triggerer"]}
-    stack.kill_triggerer()
-    stack.up()
+    stack.crash("triggerer")
+    stack.start_again()
     stack.open_gate("killed")
     for task, place in places.items():
         result = run.green(task)
@@ -88,6 +157,7 @@ def test_killed_workers_and_triggerers_neither_lose_nor_double_a_job(run: Run, s
     assert [run.task(worker)["try_number"] for worker in workers] == [2, 2]
 
 
+@pytest.mark.row("`execution_timeout` is over")
 @pytest.mark.dag("e2e_deadline")
 @pytest.mark.parametrize("task_id", ["deferred", "in_worker"])
 def test_a_task_whose_time_is_over_cancels_its_job_and_says_so(run: Run, stack: Stack, task_id: str):

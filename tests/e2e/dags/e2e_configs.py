@@ -36,6 +36,26 @@ def rollouts(limit: int, *, after: int | None = None, code: int = 1, **section: 
     return {"run": {"config_paths": ["benchmarks/e2e/config.yaml"], "limit": limit, "standin": standin}, **section}
 
 
+def waiting(name: str, limit: int = 3, **section: Any) -> dict[str, Any]:
+    """A benchmark of `limit` questions whose jobs answer one each and go on when the test opens this gate.
+
+    No failure is allowed to it, so that none can go unnoticed.
+    """
+    found = rollouts(limit, resumable={"max_retries": 0}, **section)
+    found["run"]["standin"] |= {"gate": f"{FOLDER}/gates/{name}", "gate_after": 1}
+    return found
+
+
+def on_node(
+    configured: dict[str, Any], node: str, partition: str = "debug", gpus: int = 8, **extra: Any
+) -> dict[str, Any]:
+    """The same config with its job on this node, all of whose GPUs it takes."""
+    slurm = configured["compute"]["slurm"]
+    slurm["node_pools"] = {"main": {"partition": partition, "gpus_per_node": gpus}}
+    slurm["extra_args"] = {"nodelist": node, **extra}
+    return configured
+
+
 def command(*lines: str) -> dict[str, Any]:
     """A benchmark with a command of its own."""
     return {"command": "\n".join(lines)}

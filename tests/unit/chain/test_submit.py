@@ -173,6 +173,7 @@ LOST_ANSWERS = [
 ]
 
 
+@pytest.mark.row('`sbatch` says "Socket timed out"')
 @pytest.mark.parametrize("turn", LOST_ANSWERS)
 def test_a_job_made_in_spite_of_a_lost_answer_is_found_and_kept(chains, slurm, turn):
     chains.timing = replace(chains.timing, sbatch=1)

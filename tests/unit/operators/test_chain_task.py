@@ -245,6 +245,7 @@ def test_a_lost_job_is_what_the_trigger_saw_for_long_enough(cluster, task):
     assert cluster.log[-1] == "submit None"  # it has been waited for once, that is enough
 
 
+@pytest.mark.row("the login node refuses us (a key, a host key)")
 def test_a_refused_connection_says_that_the_job_goes_on(cluster, task):
     chain = task()
     cluster.looks = [look(job(7))]
@@ -387,6 +388,7 @@ def test_a_permanent_refusal_fails_at_once_and_names_the_field(cluster, task):
         task().start()
 
 
+@pytest.mark.row("a submit limit is reached")
 def test_a_submit_limit_is_waited_for(cluster, task):
     text = (
         "sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: Batch job submission failed: Job violates "

@@ -69,6 +69,7 @@ def test_what_passes_is_waited_for_without_end_and_less_and_less_often(error, co
     assert "no retry counted" in decisions[0].reason
 
 
+@pytest.mark.row("something fails that nobody foresaw")
 def test_the_unexpected_is_tried_five_times(context):
     decisions = [decide(ZeroDivisionError("oops"), context) for _ in range(5)]
     assert [decision.action for decision in decisions] == [RetryAction.RETRY] * 4 + [RetryAction.FAIL]

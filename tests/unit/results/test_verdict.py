@@ -65,6 +65,7 @@ def test_what_is_missing_is_told(survey: Survey, text: str) -> None:
     assert text in verdict.reason
 
 
+@pytest.mark.row("`run.require_complete: false`")
 @pytest.mark.parametrize(
     ("survey", "complete", "text"),
     [
