@@ -12,6 +12,7 @@ from airflow_gym_provider.chain import run_dir
 from airflow_gym_provider.config import SubmitConfig
 from airflow_gym_provider.hooks.slurm import SlurmHook
 from airflow_gym_provider.operators import _config
+from airflow_gym_provider.operators._arguments import given_overrides
 from airflow_gym_provider.operators._memory import SUCCESS, ChainMemory
 from airflow_gym_provider.operators._plan import chain_key
 from airflow_gym_provider.operators._queue import RunQueue
@@ -30,8 +31,9 @@ def submit_all(operator: GymSubmitOperator, context: Context, environ: Mapping[s
     if memory.begin(context["ti"].max_tries, int(operator.retries or 0), time.time()):
         memory.place.pop(_REFUSED, None)
     whole = _config.whole_environ(environ)
+    overrides = given_overrides(operator.overrides)
     config = _config.load_config(
-        operator.config, operator.overrides, whole, context, operator.log, ssh_conn_id=operator.ssh_conn_id
+        operator.config, overrides, whole, context, operator.log, ssh_conn_id=operator.ssh_conn_id
     )
     names = _names(config, operator.benchmark)
     with SlurmHook(operator.ssh_conn_id, config.cluster.hostname) as hook:

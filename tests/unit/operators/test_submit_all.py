@@ -127,3 +127,7 @@ def test_a_cleared_success_is_queued_anew_in_another_directory(queue, submit_con
     context["ti"].max_tries += 1
     run(submit_config, context)
     assert len(queue.directories) == 2
+
+
+def test_overrides_that_came_to_nothing_are_none(queue, submit_config, context):
+    assert run(submit_config, context, overrides=["", "@policy.model="]) == RECORD

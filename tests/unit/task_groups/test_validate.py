@@ -1,7 +1,6 @@
 """`validate`: every mistake in one error, before anything touches the cluster."""
 
 import pytest
-from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_gym_provider.task_groups._validate import GymValidateOperator
@@ -50,9 +49,6 @@ def test_mistakes_of_the_config_come_as_they_are(run, submit_config):
 def test_a_value_from_environ_is_there_and_hidden(run, submit_config, monkeypatch):
     masked = []
     monkeypatch.setattr("airflow_gym_provider.operators._config.mask_secret", masked.append)
-    monkeypatch.setattr(
-        Connection, "get", classmethod(lambda cls, name: Connection(conn_id=name, password="CANARY-77"))
-    )
     submit_config["driver"]["env"] = {"HF_TOKEN": "host:HF_TOKEN"}
     submit_config["compute"]["c"]["forward_env"] = ["API_KEY"]
     given = {"HF_TOKEN": "CANARY-{{ ti.run_id }}", "API_KEY": "FORWARDED-{{ ti.run_id }}"}
