@@ -9,8 +9,8 @@ REPO = Path(__file__).parents[2]
 def cases() -> list[str]:
     """The first cells of the table."""
     section = (REPO / "README.md").read_text().partition("\n## What happens when …\n")[2].partition("\n## ")[0]
-    cells = [line.split("|")[1].strip() for line in section.splitlines() if line.startswith("|")]
-    return cells[2:]
+    table = next(block for block in section.split("\n\n") if block.startswith("|"))
+    return [line.split("|")[1].strip() for line in table.splitlines()[2:]]
 
 
 def marked(path: Path) -> list[tuple[str, str]]:
