@@ -56,16 +56,18 @@ def _words(value: Any) -> Iterable[tuple[str, GateWord]]:
 
 def _word(part: Any) -> GateWord | None:
     """One verdict; the worst where a benchmark has one for each metric."""
-    if isinstance(part, str):
-        part = {"verdict": part}
-    if not isinstance(part, Mapping):
-        return None
-    verdict = str(part.get("verdict", part.get("outcome", ""))).lower()
-    if verdict in _WORDS:
-        return GateWord(verdict, _reason(part), _number(part.get("baseline")))
+    plain = _plain_word(part)
+    if plain is not None or not isinstance(part, Mapping):
+        return plain
     inner = part.get("metrics", part)
-    words = [word for one in inner.values() if (word := _word(one))] if isinstance(inner, Mapping) else []
+    words = [word for one in inner.values() if (word := _plain_word(one))] if isinstance(inner, Mapping) else []
     return min(words, key=_rank, default=None)
+
+
+def _plain_word(part: Any) -> GateWord | None:
+    values = part if isinstance(part, Mapping) else {"verdict": part}
+    verdict = str(values.get("verdict", values.get("outcome", ""))).lower()
+    return GateWord(verdict, _reason(values), _number(values.get("baseline"))) if verdict in _WORDS else None
 
 
 def _reason(part: Mapping[str, Any]) -> str:
