@@ -21,6 +21,10 @@ class SlurmUnreachableError(SlurmTransportError):
     """No connection, or it ended before the script was sent: nothing ran there, trying again is safe."""
 
 
+class SlurmSessionRefusedError(SlurmUnreachableError):
+    """The connection is there, but its server opens no further session on it (MaxSessions)."""
+
+
 class SlurmAnswerCutError(SlurmTransportError):
     """The connection or the time ended after the script was sent: it may have run, look before doing it again."""
 

@@ -10,7 +10,7 @@ type `slurm` are read alike: the latter only has a form that names these.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +109,11 @@ class SshSettings:
             login_profile=_flag(extra.get("login_profile")),
             host_is_configs=not conn.host,
         )
+
+    @property
+    def place(self) -> SshSettings:
+        """These settings without the connection's name and manners: equal for two that lead to the same in one way."""
+        return replace(self, conn_id="", poll_floor=0.0, host_is_configs=False)
 
     def asyncssh_options(self) -> dict[str, Any]:
         """Keyword arguments of `asyncssh.connect`. Raises SlurmSettingsError for a key that cannot be read."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import random
 import socket
@@ -17,10 +18,13 @@ from airflow.sdk import BaseHook
 from airflow_gym_provider.exceptions import (
     SlurmAnswerCutError,
     SlurmAuthenticationError,
+    SlurmSessionRefusedError,
     SlurmSettingsError,
+    SlurmTransportError,
     SlurmUnreachableError,
 )
 from airflow_gym_provider.hooks.loop import LoopThread
+from airflow_gym_provider.hooks.sessions import Sessions
 from airflow_gym_provider.hooks.settings import DEFAULT_POLL_FLOOR, SshSettings
 from airflow_gym_provider.hooks.transport import run_local, run_ssh
 
@@ -32,6 +36,10 @@ if TYPE_CHECKING:
 DEFAULT_TIMEOUT = 120.0
 LOCAL_POLL_FLOOR = 1.0
 _MARGIN = 10.0
+_REFUSALS_BORNE = 3
+_AFTER_REFUSAL = 0.3
+_AFTER_FAILURE = 1.0
+_AFTER_REFUSED_LOGIN = 15.0
 
 
 def is_this_machine(hostname: str | None) -> bool:
@@ -75,6 +83,8 @@ class SlurmHook(BaseHook):
         self._poll_floor = LOCAL_POLL_FLOOR if ssh_conn_id is None else DEFAULT_POLL_FLOOR
         self._conn: Any = None
         self._connecting: asyncio.Lock | None = None
+        self._sessions: Sessions | None = None
+        self._failed: tuple[SshSettings | None, SlurmTransportError, float] | None = None
         self._thread: LoopThread | None = None
 
     @property
@@ -116,6 +126,13 @@ class SlurmHook(BaseHook):
     def forget(self) -> None:
         """Read the connection again before the next connect: it may be repaired by then."""
         self._settings = None
+
+    @property
+    def place(self) -> SshSettings | None:
+        """What two connections have in common that lead to the same login node and account in the same way; None when
+        local. Known after `load`.
+        """
+        return self._settings.place if self._settings else None
 
     @property
     def needed_hostname(self) -> str | None:
@@ -176,28 +193,51 @@ class SlurmHook(BaseHook):
 
     async def _over_ssh(self, script: RemoteScript, timeout: float) -> Answer:
         await self.aload()
-        conn, fresh = await self._connection()
-        try:
-            return await run_ssh(conn, script.text, timeout, self.where)
-        except SlurmUnreachableError:
-            await self._drop(conn)
-            if fresh:
-                raise
-        except SlurmAnswerCutError:
-            await self._drop(conn)
-            raise
-        # A connection that was idle for long may be dead without our knowing; the script has not been sent yet.
-        conn, _ = await self._connection()
-        return await run_ssh(conn, script.text, timeout, self.where)
+        if self._sessions is None:
+            self._sessions = Sessions()
+        for attempt in itertools.count():
+            async with self._sessions:
+                conn, fresh = await self._connection()
+                try:
+                    return await run_ssh(conn, script.text, timeout, self.where)
+                except SlurmSessionRefusedError:
+                    if not self._sessions.refused():
+                        # sshd may still count the shell that has just ended; on a new connection there is none
+                        if attempt < _REFUSALS_BORNE:
+                            await asyncio.sleep(_AFTER_REFUSAL)
+                            continue
+                        self._drop(conn)
+                        raise
+                except SlurmUnreachableError:
+                    self._drop(conn)
+                    # One that was idle for long may be dead without our knowing; the script has not been sent yet.
+                    if fresh or attempt >= _REFUSALS_BORNE:
+                        raise
+                except SlurmAnswerCutError:
+                    if self._sessions.running == 1 or conn.is_closed():
+                        self._drop(conn)  # others may still get their answers over it
+                    raise
+        raise AssertionError
 
     async def _connection(self) -> tuple[Any, bool]:
-        """The open connection, and whether it is new. Never two handshakes at once."""
+        """The open connection, and whether it is new. Never two handshakes at once, and whoever was waiting for one
+        that failed takes part in the failure: a crowd must not knock one after the other.
+        """
         if self._connecting is None:
             self._connecting = asyncio.Lock()
         async with self._connecting:
             if self._conn is not None and not self._conn.is_closed():
                 return self._conn, False
-            self._conn = await self._connect()
+            failed, self._failed = self._failed, None
+            if failed and failed[0] == self._settings and asyncio.get_running_loop().time() < failed[2]:
+                self._failed = failed
+                raise type(failed[1])(str(failed[1]))
+            try:
+                self._conn = await self._connect()
+            except SlurmTransportError as err:
+                hold = _AFTER_REFUSED_LOGIN if isinstance(err, SlurmAuthenticationError) else _AFTER_FAILURE
+                self._failed = (self._settings, err, asyncio.get_running_loop().time() + hold)
+                raise
             return self._conn, True
 
     async def _connect(self) -> Any:
@@ -227,7 +267,7 @@ class SlurmHook(BaseHook):
 
     # -- closing --------------------------------------------------------------------------------------------------
 
-    async def _drop(self, conn: Any) -> None:
+    def _drop(self, conn: Any) -> None:
         conn.abort()
         if self._conn is conn:
             self._conn = None

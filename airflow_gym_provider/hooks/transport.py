@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import asyncssh
 
-from airflow_gym_provider.exceptions import SlurmAnswerCutError, SlurmUnreachableError
+from airflow_gym_provider.exceptions import SlurmAnswerCutError, SlurmSessionRefusedError, SlurmUnreachableError
 from airflow_gym_provider.slurm.remote import Answer
 
 SHELL = "bash -s"
@@ -25,6 +25,12 @@ STDOUT_CAP = 64 * 1024 * 1024
 STDERR_CAP = 1024 * 1024
 _CHUNK = 64 * 1024
 _KILL_SECONDS = 5
+# What sshd says when MaxSessions is reached: "open failed" as CONNECT_FAILED up to OpenSSH 10.
+_REFUSALS = (
+    asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED,
+    asyncssh.OPEN_CONNECT_FAILED,
+    asyncssh.OPEN_RESOURCE_SHORTAGE,
+)
 
 # What a job has no business with: it would travel on with sbatch, whose default is to export the whole environment.
 _NOT_FOR_JOBS = re.compile(
@@ -110,12 +116,18 @@ def _home() -> str:
 async def run_ssh(conn: Any, text: str, timeout: float, where: str) -> Answer:
     """Run a script in a shell at the other end of an asyncssh connection.
 
-    Raises SlurmUnreachableError when no shell could be opened (nothing ran) and SlurmAnswerCutError when the
+    Raises SlurmSessionRefusedError when the server wants no further session, SlurmUnreachableError when no shell could
+    be opened for another reason (nothing ran in either case) and SlurmAnswerCutError when the
     connection or the time ended in the middle.
     """
     try:
         async with asyncio.timeout(timeout):
             process = await conn.create_process(SHELL, encoding=None)
+    except asyncssh.ChannelOpenError as err:
+        text = f"{where}: no shell could be opened: {err}"
+        if err.code in _REFUSALS:
+            raise SlurmSessionRefusedError(text) from None
+        raise SlurmUnreachableError(text) from None
     except (OSError, asyncssh.Error) as err:  # TimeoutError is an OSError
         raise SlurmUnreachableError(f"{where}: no shell could be opened: {err or type(err).__name__}") from None
     try:

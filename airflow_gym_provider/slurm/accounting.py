@@ -17,7 +17,7 @@ from airflow_gym_provider.slurm.states import Ending, cancelled_by, ending_of, s
 from airflow_gym_provider.slurm.tables import JOB_ID, SEPARATOR, TableShape, read_table
 from airflow_gym_provider.slurm.times import utc_text
 
-__all__ = ["SACCT_FIELDS", "JobRow", "StepRow", "parse_sacct", "sacct_by_name", "sacct_command"]
+__all__ = ["SACCT_FIELDS", "JobRow", "StepRow", "parse_sacct", "sacct_by_name", "sacct_command", "sacct_of_ids"]
 
 SACCT_FIELDS = (
     "JobID",
@@ -138,6 +138,11 @@ def sacct_command(ids: Sequence[str], cluster: str | None = None) -> str:
     Raises ValueError for an id or a cluster that cannot be one.
     """
     return _sacct(cluster, f"--jobs={id_list(ids)}")
+
+
+def sacct_of_ids(word: str, cluster: str | None = None) -> str:
+    """As `sacct_command` for the ids in a bash word such as '"$1"'."""
+    return _sacct(cluster, f"--jobs={word}")
 
 
 def sacct_by_name(names: Sequence[str], since: float, cluster: str | None = None) -> str:

@@ -50,7 +50,8 @@ class JobStatus:
 
     `state` is the latest word, for people, "" when there is none. `elapsed` is in seconds, summed over every time the
     job was requeued. `reason` says why it waits, `start_estimate` (UTC, ISO 8601) until when. `failed_steps` are texts
-    such as "step 5.0 FAILED 1:0". `exit_code` and `signal` are None when accounting did not say.
+    such as "step 5.0 FAILED 1:0". `time_limit` (seconds) is of the present attempt, None when unlimited or not known.
+    `exit_code` and `signal` are None when accounting did not say.
     """
 
     ref: JobRef
@@ -66,6 +67,7 @@ class JobStatus:
     reason: str = ""
     nodes: str = ""
     start_estimate: str | None = None
+    time_limit: int | None = None
     failed_steps: tuple[str, ...] = ()
     rows: tuple[JobRow, ...] = ()
     source: Literal["squeue", "sacct", "both"] | None = None

@@ -1,6 +1,6 @@
 """How far a running evaluation is, counted from where the last count stopped.
 
-Rollout files grow to hundreds of megabytes; a look every half minute reads only what is new.
+Rollout files grow to hundreds of megabytes; a look reads only what is new, and of one file at most 64 MB.
 """
 
 from __future__ import annotations
@@ -8,29 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from functools import cache
+from pathlib import Path, PurePosixPath
 
 from airflow_gym_provider.jobscript.quoting import quote
 from airflow_gym_provider.slurm.remote import Frames
 
 __all__ = ["Progress", "beside", "parse_progress", "progress_body"]
 
-_FUNCTION = """\
-_gym_progress() {  # TAG FILE OFFSET...: the size of FILE, and the ended lines between OFFSET and that size
-  local tag=$1 size
-  shift
-  frame progress "$tag"
-  while [ $# -gt 1 ]; do
-    if [ -f "$1" ] && [ -r "$1" ] && size=$(wc -c <"$1"); then
-      [ "$size" -ge "$2" ] || set -- "$1" 0 "${@:3}"
-      printf '%s %s %s\\n' "$size" "$2" "$(tail -c "+$(($2 + 1))" -- "$1" | head -c "$((size - $2))" | wc -l)"
-    else
-      printf '0 0 0\\n'
-    fi
-    shift 2
-  done
-}
-"""
 _LINE = re.compile(r"(\d+) +(\d+) +(\d+)")
 
 
@@ -61,11 +46,11 @@ def beside(rollouts_path: str, ending: str) -> str:
 
 def progress_body(progress: Mapping[str, Progress]) -> str:
     """Bash that counts for each job key; "" for none. Never fails: an unreadable file counts as empty."""
-    calls = []
+    words = []
     for index, item in enumerate(progress.values()):
-        files = [quote(item.rollouts_path), str(item.offset), quote(item.inputs_path), str(item.expected_offset)]
-        calls.append(f"_gym_progress {index} {' '.join(files)}")
-    return _FUNCTION + "\n".join(calls) if calls else ""
+        words += [str(index), quote(item.rollouts_path), str(item.offset)]
+        words += [quote(item.inputs_path), str(item.expected_offset)]
+    return f"{_functions()}\n_gym_progress {' '.join(words)}" if words else ""
 
 
 def parse_progress(progress: Mapping[str, Progress], frames: Frames) -> dict[str, Progress]:
@@ -86,3 +71,8 @@ def parse_progress(progress: Mapping[str, Progress], frames: Frames) -> dict[str
 def _added(line: re.Match[str], before: int) -> tuple[int, int]:
     size, start, lines = (int(part) for part in line.groups())
     return (before if start else 0) + lines, size  # counted from 0: the file is new, or was written anew
+
+
+@cache
+def _functions() -> str:
+    return Path(__file__).with_name("progress.sh").read_text(encoding="utf-8")

@@ -16,7 +16,15 @@ from airflow_gym_provider.slurm.states import state_word
 from airflow_gym_provider.slurm.tables import JOB_ID, SEPARATOR, TableShape, read_table
 from airflow_gym_provider.slurm.times import clock_seconds
 
-__all__ = ["SQUEUE_FORMAT", "QueueRow", "parse_squeue", "squeue_by_name", "squeue_command"]
+__all__ = [
+    "SQUEUE_FORMAT",
+    "QueueRow",
+    "parse_squeue",
+    "squeue_by_name",
+    "squeue_command",
+    "squeue_of_ids",
+    "squeue_of_user",
+]
 
 SQUEUE_FORMAT = SEPARATOR.join(["%i", "%T", "%M", "%l", "%S", "%V", "%N", "%r", "%Z", "%j", "%i"])
 """The columns we ask for; the repeated id shows that a row is whole."""
@@ -74,6 +82,16 @@ def squeue_command(ids: Sequence[str], cluster: str | None = None) -> str:
 def squeue_by_name(names: Sequence[str], cluster: str | None = None) -> str:
     """One squeue for jobs of these names, of any user, as bash words; ended ones included while they are remembered."""
     return _squeue(cluster, f"--name={name_list(names)}")
+
+
+def squeue_of_ids(word: str, cluster: str | None = None) -> str:
+    """As `squeue_command` for the ids in a bash word such as '"$1"'."""
+    return _squeue(cluster, f"--jobs={word}")
+
+
+def squeue_of_user(cluster: str | None = None) -> str:
+    """One squeue for the live jobs of whoever runs it, as bash words: slurmctld sends no other's."""
+    return command("squeue", cluster, [f"--format={quote(SQUEUE_FORMAT)}", '--user="$EUID"'])
 
 
 def _squeue(cluster: str | None, selection: str) -> str:

@@ -114,6 +114,7 @@ def _described(ref: JobRef, ours: QueueRow | None, record: JobRow | None, histor
         reason=ours.reason,
         nodes=ours.nodes or ("" if is_live(ours.state) else status.nodes),
         start_estimate=_start_estimate(ours),
+        time_limit=ours.time_limit,
         source="both" if record else "squeue",
     )
 

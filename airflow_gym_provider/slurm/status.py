@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from airflow_gym_provider.slurm.accounting import JobRow, parse_sacct, sacct_command
 from airflow_gym_provider.slurm.commands import chunks
 from airflow_gym_provider.slurm.jobs import JobRef, JobStatus
-from airflow_gym_provider.slurm.progress import Progress, parse_progress, progress_body
 from airflow_gym_provider.slurm.queue import QueueRow, parse_squeue, squeue_command
 from airflow_gym_provider.slurm.remote import Frames
 from airflow_gym_provider.slurm.settling import Asked, settle
 from airflow_gym_provider.slurm.troubles import Problem, ProblemKind, tool_problem
 
-__all__ = ["JobRef", "JobStatus", "StatusReport", "parse_status", "status_script"]
+__all__ = [
+    "TOOL_SECONDS",
+    "JobRef",
+    "JobStatus",
+    "StatusReport",
+    "answer_of",
+    "by_base_id",
+    "by_cluster",
+    "parse_status",
+    "status_script",
+]
 
-_TOOL_SECONDS = 45
+TOOL_SECONDS = 45
+"""How long one call of squeue or sacct may take: squeue itself tries that long while slurmctld is down."""
+
 _Row = TypeVar("_Row", QueueRow, JobRow)
 
 
 @dataclass(frozen=True)
 class StatusReport:
-    """What one look found. `jobs` and `progress` are keyed by `JobRef.key`; every job asked for is in `jobs`.
+    """What one look found. `jobs` is keyed by `JobRef.key`; every job asked for is in it.
 
     `squeue_ok` and `sacct_ok` tell whether every call of that tool gave an answer to rely on; `problems` are texts for
     people, one for each different trouble, each with its `kind`.
@@ -33,7 +44,6 @@ class StatusReport:
     squeue_ok: bool
     sacct_ok: bool
     problems: tuple[Problem, ...] = ()
-    progress: dict[str, Progress] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -43,25 +53,23 @@ class _Query:
     ids: tuple[str, ...]
 
 
-def status_script(refs: Iterable[JobRef], progress: Mapping[str, Progress] | None = None) -> str:
+def status_script(refs: Iterable[JobRef]) -> str:
     """The body of a RemoteScript that asks for all of `refs`: ONE squeue and ONE sacct per cluster.
 
     Ids that do not fit one command of 8 KB go into further ones. Each call may take 45 seconds (squeue itself tries
-    that long while slurmctld is down), and neither keeps the other from being asked. `progress` (by `JobRef.key`) also
-    counts rollouts. Raises ValueError for an id or cluster that cannot be one.
+    that long while slurmctld is down), and neither keeps the other from being asked. Raises ValueError for an id or
+    cluster that cannot be one.
     """
     lines = []
     for query in _queries(refs):
         squeue, sacct = squeue_command(query.ids, query.cluster), sacct_command(query.ids, query.cluster)
-        lines.append(f"framed squeue {query.tag} {_TOOL_SECONDS} {squeue}")
-        lines.append(f"framed sacct {query.tag} {_TOOL_SECONDS} {sacct}")
-    return "\n".join([*lines, progress_body(progress or {})])
+        lines.append(f"framed squeue {query.tag} {TOOL_SECONDS} {squeue}")
+        lines.append(f"framed sacct {query.tag} {TOOL_SECONDS} {sacct}")
+    return "\n".join(lines)
 
 
-def parse_status(
-    refs: Sequence[JobRef], frames: Frames, progress: Mapping[str, Progress] | None = None
-) -> StatusReport:
-    """What the answer to `status_script` of the same `refs` and `progress` says. Never raises.
+def parse_status(refs: Sequence[JobRef], frames: Frames) -> StatusReport:
+    """What the answer to `status_script` of the same `refs` says. Never raises.
 
     An answer that was cut off, or never came, leaves jobs unknown; it never ends one.
     """
@@ -70,47 +78,50 @@ def parse_status(
         problems[Problem(frames.error, ProblemKind.NO_TOOL)] = None
     jobs: dict[str, JobStatus] = {}
     ok = {"squeue": True, "sacct": True}
-    by_id = _by_cluster(refs)
+    by_id = by_cluster(refs)
     for query in _queries(refs):
-        queue, squeue_trouble = _answer(frames, "squeue", query.tag)
-        records, sacct_trouble = _answer(frames, "sacct", query.tag)
+        queue, squeue_trouble = answer_of(frames, "squeue", query.tag)
+        records, sacct_trouble = answer_of(frames, "sacct", query.tag)
         for tool, trouble in (("squeue", squeue_trouble), ("sacct", sacct_trouble)):
             if trouble is not None:
                 ok[tool] = False
                 problems.setdefault(trouble)
         accounting = sacct_trouble is None or sacct_trouble.kind is not ProblemKind.ACCOUNTING_DISABLED
         asked = Asked(squeue_trouble is None, sacct_trouble is None, accounting)
-        rows, history = _rows(parse_squeue(queue)), _rows(parse_sacct(records))
+        rows, history = by_base_id(parse_squeue(queue)), by_base_id(parse_sacct(records))
         for job_id in query.ids:
             for ref in by_id[query.cluster][job_id]:
                 jobs[ref.key] = settle(ref, rows.get(job_id, []), history.get(job_id, []), asked)
-    return StatusReport(jobs, ok["squeue"], ok["sacct"], tuple(problems), parse_progress(progress or {}, frames))
+    return StatusReport(jobs, ok["squeue"], ok["sacct"], tuple(problems))
 
 
 def _queries(refs: Iterable[JobRef]) -> Iterator[_Query]:
     number = 0
-    for cluster, ids in _by_cluster(refs).items():
+    for cluster, ids in by_cluster(refs).items():
         for chunk in chunks(ids):
             yield _Query(str(number), cluster, chunk)
             number += 1
 
 
-def _by_cluster(refs: Iterable[JobRef]) -> dict[str | None, dict[str, list[JobRef]]]:
+def by_cluster(refs: Iterable[JobRef]) -> dict[str | None, dict[str, list[JobRef]]]:
+    """Jobs by cluster and number; None is the cluster that commands ask by themselves."""
     grouped: dict[str | None, dict[str, list[JobRef]]] = {}
     for ref in refs:
         grouped.setdefault(ref.cluster, {}).setdefault(ref.job_id, []).append(ref)
     return grouped
 
 
-def _answer(frames: Frames, tool: str, tag: str) -> tuple[str, Problem | None]:
-    """What the tool printed, and what is wrong with it."""
-    text = "".join(frame.text for frame in frames.named(tool) if frame.arg(0) == tag)
-    ends = [frame for frame in frames.named(f"{tool}.end") if frame.arg(0) == tag]
+def answer_of(frames: Frames, name: str, tag: str) -> tuple[str, Problem | None]:
+    """What a tool printed in the frames of that name and tag, and what is wrong with it. "queue" is squeue's too."""
+    tool = "squeue" if name == "queue" else name
+    text = "".join(frame.text for frame in frames.named(name) if frame.arg(0) == tag)
+    ends = [frame for frame in frames.named(f"{name}.end") if frame.arg(0) == tag]
     status = int(ends[0].arg(1)) if ends and ends[0].arg(1).isdecimal() else None
     return text, tool_problem(tool, status, ends[0].text if ends else "")
 
 
-def _rows(rows: Iterable[_Row]) -> dict[str, list[_Row]]:
+def by_base_id(rows: Iterable[_Row]) -> dict[str, list[_Row]]:
+    """Rows by the number that sbatch answered: all parts of a heterogeneous job together."""
     grouped: dict[str, list[_Row]] = {}
     for row in rows:
         grouped.setdefault(row.base_id, []).append(row)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from airflow_gym_provider.slurm.progress import Progress
 from airflow_gym_provider.slurm.status import JobRef, JobStatus
+from airflow_gym_provider.slurm.tails import TailNews
 from airflow_gym_provider.triggers.events import EventReason, JobEvent, job_end, job_event
 from airflow_gym_provider.triggers.observe import Observation
 
@@ -74,6 +75,16 @@ class JobFollower:
             return [line]
         return self._progress_lines(status, progress, now)
 
+    def read(self, news: TailNews) -> list[Line]:
+        """Take in what its log has to say."""
+        if news.refused:
+            text = (
+                f"{news.tail.path} is not followed: {news.tail.job_script} does not list what would have to be hidden"
+            )
+            return [Line(logging.WARNING, text)]
+        left_out = f" ({news.left_out} bytes before that are left out)" if news.left_out else ""
+        return [Line(logging.INFO, f"{news.tail.path}{left_out}:\n{news.text}")] if news.text or left_out else []
+
     def _unknown_text(self) -> str:
         return (
             f"job {self.ref.key} is unknown to squeue and sacct just now; "
@@ -127,6 +138,8 @@ class Follower:
             status = look.statuses.get(key)
             if status is not None:
                 lines += job.see(status, look.progress.get(key), now)
+            if key in look.tails:
+                lines += job.read(look.tails[key])
         return lines, self._event(now)
 
     def _event(self, now: float) -> JobEvent | None:

@@ -27,6 +27,7 @@ class LiveWord:
     def __init__(self, ref: JobRef) -> None:
         self.ref = ref
         self._said: tuple[Any, ...] = ()
+        self._counted = (0, 0)
         self._at = float("-inf")
 
     def values(self, look: Observation, now: float) -> dict[str, Any] | None:
@@ -34,7 +35,9 @@ class LiveWord:
         status, progress = look.statuses.get(self.ref.key), look.progress.get(self.ref.key)
         if status is None or not status.known:
             return None
-        done, expected = (progress.done, progress.expected) if progress is not None else (0, 0)
+        if progress is not None:  # not every look counts every job
+            self._counted = (progress.done, progress.expected)
+        done, expected = self._counted
         state = (status.state, status.reason)
         if self._said[:2] == state and (self._said[2:] == (done,) or now - self._at < PROGRESS_EVERY):
             return None

@@ -47,7 +47,7 @@ class SlurmJobTrigger(BaseTrigger):
     :param submitted_at: when the job was submitted, by the cluster's clock (tells apart a number that is used again).
     :param job_dir: the benchmark's directory: what to cancel in, with `job_name` and `benchmark`.
     :param rollouts_path: the file whose lines are the progress.
-    :param follow_log: show new lines of the driver's log, as far as `job_dir` is given and its job.sh says what to hide.
+    :param follow_log: show new lines of the driver's log, if the job.sh in `job_dir` says what to hide.
     :param not_before: seconds since 1970 before which no event is fired; see `EVENT_AFTER`.
     """
 

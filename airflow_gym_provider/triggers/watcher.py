@@ -1,103 +1,166 @@
-"""One watcher for each login node and event loop: all waiting tasks share its connection and its one status call.
+"""One watcher for each login node, account and event loop: all waiting tasks share its connection and status call.
 
-Promise: in one triggerer, at most one status call per interval and login node, whatever the number of tasks, over one
-connection, with at most one handshake at a time; failing calls come less and less often, 10 minutes apart at last; a
-login node that refuses us is not asked again. Limit: two triggerers have two watchers.
+Promise: in one triggerer, at most one status call per interval, login node and account, whatever the number of tasks
+and under however many connection ids, over one connection, with at most one handshake at a time; failing calls come
+less and less often, 10 minutes apart at last; a login node that refuses us is not asked again. How long the interval is
+says `pace`. Limit: two triggerers have two watchers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from airflow_gym_provider.exceptions import SlurmTransportError
 from airflow_gym_provider.hooks.slurm import SlurmHook
 from airflow_gym_provider.slurm.progress import Progress
 from airflow_gym_provider.slurm.remote import Answer, RemoteScript
 from airflow_gym_provider.slurm.status import JobRef
-from airflow_gym_provider.triggers.observe import Observation, look_there
+from airflow_gym_provider.slurm.tails import LogTail
+from airflow_gym_provider.triggers.jobs import Subscription, WatchedJob, due_counts, due_tails
+from airflow_gym_provider.triggers.looker import Looker
+from airflow_gym_provider.triggers.observe import Observation
+from airflow_gym_provider.triggers.pace import LONGEST_INTERVAL, MOST, next_wait
 
-LONGEST_INTERVAL = 600.0
+_log = logging.getLogger(__name__)
 _LINGER = 60.0
 _FIRST_LOOK = 1.0
 _JITTER = 0.2
-
-
-class Subscription:
-    """One task's part in a watcher: the jobs it waits for, and the latest look at them."""
-
-    def __init__(self, refs: Sequence[JobRef], interval: float, progress: Mapping[str, Progress]) -> None:
-        self.refs = tuple(refs)
-        self.interval = interval
-        self.progress = dict(progress)
-        self._looks: asyncio.Queue[Observation] = asyncio.Queue(maxsize=1)
-
-    async def next(self, timeout: float) -> Observation | None:
-        """The next look; None when `timeout` seconds are over first."""
-        try:
-            return await asyncio.wait_for(self._looks.get(), timeout)
-        except TimeoutError:
-            return None
-
-    def give(self, look: Observation) -> None:
-        """Leave a look for the task. One that was not taken yet is replaced: only the latest counts."""
-        if self._looks.full():
-            self._looks.get_nowait()
-        self._looks.put_nowait(look)
-        self.progress.update({key: item for key, item in look.progress.items() if key in self.progress})
+_AT_ONCE = 25  # tasks that are woken before others of the event loop have their turn
 
 
 class Watcher:
-    """See the module. Use `watcher_for`; a watcher made by hand shares nothing."""
+    """See the module. Use `watcher_for`; a watcher made by hand shares nothing.
 
-    def __init__(self, hook: SlurmHook) -> None:
+    :param places: watchers by what their connections say, of this event loop: the first of a place serves them all.
+    """
+
+    def __init__(self, hook: SlurmHook, places: dict[Any, Watcher] | None = None) -> None:
         self._hook = hook
-        self._subscriptions: set[Subscription] = set()
-        self._task: asyncio.Task[None] | None = None
+        self._looker = Looker(hook)
+        self._places = {} if places is None else places
+        self._tasks: set[Subscription] = set()
+        self._jobs: dict[str, WatchedJob] = {}
+        self._loop_task: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
+        self._guests = 0
         self._looked_at = float("-inf")
         self._failures = 0
         self._spread = 1.0
+        self._wait = 0.0
 
     @contextmanager
     def subscribe(
-        self, refs: Sequence[JobRef], interval: float, progress: Mapping[str, Progress] | None = None
+        self,
+        refs: Sequence[JobRef],
+        interval: float,
+        progress: Mapping[str, Progress] | None = None,
+        tails: Mapping[str, LogTail] | None = None,
     ) -> Iterator[Subscription]:
         """Take part until the block ends. `interval`: seconds, at least the connection's `poll_interval`."""
-        subscription = Subscription(refs, interval, progress or {})
-        self._subscriptions.add(subscription)
-        self._changed.set()
-        if self._task is None or self._task.done():
-            # a context of its own: what the watcher logs belongs to no task, not to the first that came
-            self._task = asyncio.get_running_loop().create_task(self._watch(), context=contextvars.Context())
+        task = Subscription(refs, interval, progress, tails)
+        task.home = self
+        self._join(task)
         try:
-            yield subscription
+            yield task
         finally:
-            self._subscriptions.discard(subscription)
-            self._changed.set()
+            for watcher in {self, *self._places.values()}:
+                watcher._leave(task)
 
     async def run(self, script: RemoteScript, timeout: float) -> Answer:
         """Run a script of one task over the shared connection, beside the status calls. Raises as SlurmHook.arun."""
-        return await self._hook.arun(script, timeout)
+        await self._hook.aload()
+        host = self._places.setdefault(self._hook.place, self)
+        host._guests += 1
+        host._start()
+        try:
+            return await host._hook.arun(script, timeout)
+        finally:
+            host._guests -= 1
+            host._changed.set()
 
     async def script_options(self) -> dict[str, Any]:
         """As `SlurmHook.script_options`."""
         await self._hook.aload()
         return self._hook.script_options
 
+    # -- who takes part -------------------------------------------------------------------------------------------
+
+    def _join(self, task: Subscription) -> None:
+        self._tasks.add(task)
+        for ref in task.refs:
+            if ref.key not in self._jobs:
+                self._jobs[ref.key] = WatchedJob(ref, self._now())
+            self._jobs[ref.key].join(task, ref)
+        self._changed.set()
+        self._start()
+
+    def _leave(self, task: Subscription) -> None:
+        if task not in self._tasks:
+            return
+        self._tasks.discard(task)
+        for ref in task.refs:
+            job = self._jobs[ref.key]
+            job.tasks.remove(task)
+            if not job.tasks:
+                del self._jobs[ref.key]
+                self._looker.forget([ref.key])
+        self._changed.set()
+
+    def _start(self) -> None:
+        if self._loop_task is None or self._loop_task.done():
+            # a context of its own: what the watcher logs belongs to no task, not to the first that came
+            self._loop_task = asyncio.get_running_loop().create_task(self._watch(), context=contextvars.Context())
+
+    async def _find_place(self) -> bool:
+        """Whether the tasks are ours to serve. They are not when another watcher has this login node and account; and
+        tasks that another one has left to us go back when our connection has come to say something else.
+        """
+        try:
+            await self._hook.aload()
+        except Exception:
+            return True  # the look fails with the same, in words for the tasks
+        host = self._places.setdefault(self._hook.place, self)
+        for task in [task for task in self._tasks if task.home is self]:
+            task.floor = self._hook.poll_floor
+        if host is not self:
+            self._hook.forget()
+            for task in list(self._tasks):
+                self._leave(task)
+                host._join(task)
+            return False
+        for place in [place for place, owner in self._places.items() if owner is self and place != self._hook.place]:
+            del self._places[place]
+            for task in [task for task in self._tasks if task.home is not self]:
+                self._leave(task)
+                task.home._join(task)
+        return True
+
     # -- the loop -------------------------------------------------------------------------------------------------
 
     async def _watch(self) -> None:
         while True:
             while await self._pause():
-                await self._look()
+                try:
+                    if await self._find_place():
+                        await self._look()
+                except Exception as err:  # a bug: tasks that wait must hear of it, and are not to hang
+                    _log.exception("a look went wrong")
+                    self._looked_at, self._failures = self._now(), min(self._failures + 1, 20)
+                    for task in self._tasks:
+                        task.give(Observation.failed(SlurmTransportError(f"a look went wrong: {err!r}")))
             await self._hook.aclose()
             self._hook.forget()
-            if not self._subscriptions:  # nothing is awaited from here to the end: whoever comes next starts a new task
+            if not self._tasks and not self._guests:
+                # nothing is awaited from here to the end: whoever comes next starts a new task
+                for place in [place for place, owner in self._places.items() if owner is self]:
+                    del self._places[place]
                 return
 
     async def _pause(self) -> bool:
@@ -107,11 +170,13 @@ class Watcher:
             self._changed.clear()
             now = self._now()
             due = begin + _LINGER
-            if self._subscriptions:
+            if self._tasks:
                 # the first look comes soon, but lets a crowd of tasks that start together gather
                 due = max(self._looked_at + self._delay(), begin + min(_FIRST_LOOK, self._interval()))
+            elif self._guests:
+                due = now + _LINGER
             if now >= due:
-                return bool(self._subscriptions)
+                return bool(self._tasks)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), due - now)
 
@@ -119,41 +184,60 @@ class Watcher:
     def _now() -> float:
         return asyncio.get_running_loop().time()
 
+    def _floor(self) -> float:
+        return max(self._hook.poll_floor, max((task.floor for task in self._tasks), default=0.0))
+
     def _interval(self) -> float:
-        return max(self._hook.poll_floor, min(subscription.interval for subscription in self._subscriptions))
+        return max(self._floor(), min(task.interval for task in self._tasks))
 
     def _delay(self) -> float:
-        if not self._failures:
-            return self._interval()
-        return max(self._interval(), min(self._interval() * 2.0**self._failures, LONGEST_INTERVAL) * self._spread)
+        interval = self._interval()
+        if self._failures:
+            return max(interval, min(interval * 2.0**self._failures, LONGEST_INTERVAL) * self._spread)
+        if any(job.outlook.status is None for job in self._jobs.values()):  # a job that just came
+            return max(self._floor(), interval / MOST)
+        return min(self._wait or interval, interval * MOST)
 
     async def _look(self) -> None:
-        taking_part = list(self._subscriptions)
-        look = await self._ask(taking_part)
-        self._looked_at = self._now()
+        now, jobs = self._now(), dict(self._jobs)
+        refs = {key: job.ref for key, job in jobs.items()}
+        look = await self._looker.look(refs, due_counts(jobs.values(), now), due_tails(jobs.values()))
+        self._looked_at = now = self._now()
         self._failures = min(self._failures + 1, 20) if look.slow_down else 0
         self._spread = 1 - random.uniform(0, _JITTER)  # noqa: S311
-        if not look.statuses:
+        if not look.reached:
             self._hook.forget()
-        for subscription in taking_part:
-            subscription.give(look)
         if look.fatal is not None:
             # They leave by themselves. Without this, one that stays would have us knock again.
-            self._subscriptions.difference_update(taking_part)
+            for task in list(self._tasks):
+                task.give(look)
+                self._leave(task)
+            return
+        await self._tell(look, jobs, now)
 
-    async def _ask(self, taking_part: Sequence[Subscription]) -> Observation:
-        refs = list({ref.key: ref for subscription in taking_part for ref in subscription.refs}.values())
-        progress = {key: item for subscription in taking_part for key, item in subscription.progress.items()}
-        return await look_there(self._hook, refs, progress)
+    async def _tell(self, look: Observation, jobs: Mapping[str, WatchedJob], now: float) -> None:
+        news = [job for job in jobs.values() if job.take(look, now)]
+        hearing = {task for job in news for task in job.tasks}
+        hearing.update(task for task in self._tasks if task.problems != look.problems)
+        if self._tasks:
+            interval = self._interval()
+            quiet = min((job.outlook.quiet_for(now, interval) for job in self._jobs.values()), default=0.0)
+            self._wait = next_wait(self._wait, interval, self._floor(), quiet, changed=bool(news))
+        for number, task in enumerate(hearing):
+            task.give(look)
+            if number % _AT_ONCE == _AT_ONCE - 1:
+                await asyncio.sleep(0)
 
 
-_WATCHERS: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Any, Watcher]] = WeakKeyDictionary()
+_WATCHERS: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[dict[Any, Watcher], dict[Any, Watcher]]] = (
+    WeakKeyDictionary()
+)
 
 
 def watcher_for(ssh_conn_id: str | None, hostname: str | None) -> Watcher:
     """The one watcher of this event loop for that connection (or this machine)."""
-    watchers = _WATCHERS.setdefault(asyncio.get_running_loop(), {})
+    watchers, places = _WATCHERS.setdefault(asyncio.get_running_loop(), ({}, {}))
     key = (ssh_conn_id, hostname if ssh_conn_id else None)
     if key not in watchers:
-        watchers[key] = Watcher(SlurmHook(ssh_conn_id, hostname))
+        watchers[key] = Watcher(SlurmHook(ssh_conn_id, hostname), places)
     return watchers[key]

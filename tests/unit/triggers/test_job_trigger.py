@@ -48,7 +48,7 @@ class Watcher:
         self.trouble = []
         self.seconds = 0.0
 
-    def subscribe(self, refs, interval, progress=None):
+    def subscribe(self, refs, interval, progress=None, tails=None):
         watcher = self
 
         class Taking(Subscription):

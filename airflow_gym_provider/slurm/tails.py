@@ -1,0 +1,99 @@
+"""New lines of a job's log, read from where the last look stopped, without the job's secrets.
+
+Whoever reads them (a triggerer) must not know the secrets, and what it knows is stored in a database. So they are taken
+out on the login node, by the list that the job's own job.sh carries in its last line (`hidden_line`): that file is
+private and holds them anyway. Without that line nothing is read. Lines are taken whole, so that no secret is cut in
+two; of a burst only the last 16 KB are shown, of a line the first 2,000 characters.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from airflow_gym_provider.jobscript.quoting import quote
+from airflow_gym_provider.slurm.remote import Frames
+
+__all__ = ["LogTail", "TailNews", "hidden_line", "read_tails", "tails_body"]
+
+MOST_BYTES = 16 * 1024
+MOST_CHARS = 2_000
+_SHORTEST_SECRET = 5  # as for Airflow's masker: "1" or "true" would leave nothing readable
+
+
+@dataclass(frozen=True)
+class LogTail:
+    """A log, how many of its bytes have been seen, and the job script that says what to hide.
+
+    `skipping`: that place is in the middle of a line too long to be shown.
+    """
+
+    path: str
+    job_script: str
+    offset: int = 0
+    skipping: bool = False
+
+
+@dataclass(frozen=True)
+class TailNews:
+    """New text of a log, and where to go on. `left_out`: bytes that were too many. `refused`: job.sh has no list."""
+
+    tail: LogTail
+    text: str = ""
+    left_out: int = 0
+    refused: bool = False
+
+
+def hidden_line(secrets: Iterable[str]) -> str:
+    """The last line of a job.sh whose log may be followed: what is to be taken out of it, as escaped bytes.
+
+    A secret of several lines is hidden line by line, and each also as it stands within a JSON text.
+    """
+    texts = {line.strip("\r") for secret in secrets for line in secret.split("\n")}
+    texts |= {json.dumps(text)[1:-1] for text in texts}
+    found = sorted((text for text in texts if len(text) >= _SHORTEST_SECRET), key=lambda text: (-len(text), text))
+    words = ["".join(f"\\x{byte:02x}" for byte in text.encode()) for text in found]
+    return f"# hidden {' '.join([str(len(words)), *words, '.'])}\n"
+
+
+def tails_body(tails: Mapping[str, LogTail]) -> str:
+    """Bash that reads on in each log; "" for none. Never fails: a log that is not there has no news."""
+    calls = [
+        f"_gym_tail {index} {quote(tail.path)} {tail.offset} {int(tail.skipping)} {quote(tail.job_script)} {MOST_BYTES}"
+        for index, tail in enumerate(tails.values())
+    ]
+    return "\n".join([_functions(), *calls]) if calls else ""
+
+
+def read_tails(tails: Mapping[str, LogTail], frames: Frames) -> dict[str, TailNews]:
+    """News by key, for those logs that have some. Never raises; of an answer that broke off the last log is left out,
+    for the next look.
+    """
+    keys = dict(zip(map(str, range(len(tails))), tails, strict=True))
+    found: dict[str, TailNews] = {}
+    for number, frame in enumerate(frames):
+        key = keys.get(frame.arg(0))
+        if key is None or (number == len(frames) - 1 and not frames.complete):
+            continue
+        if frame.name == "tail.refused":
+            found[key] = TailNews(tails[key], refused=True)
+        elif frame.name == "tail" and all(frame.arg(place).isdecimal() for place in (1, 2, 3)):
+            tail = replace(tails[key], offset=int(frame.arg(1)), skipping=frame.arg(2) == "1")
+            found[key] = TailNews(tail, _capped(frame.text), int(frame.arg(3)))
+    return found
+
+
+def _capped(text: str) -> str:
+    lines = text.split("\n")
+    return "\n".join(
+        line if len(line) <= MOST_CHARS else f"{line[:MOST_CHARS]} … ({len(line) - MOST_CHARS} more characters)"
+        for line in lines
+    ).rstrip("\n")
+
+
+@cache
+def _functions() -> str:
+    return Path(__file__).with_name("tails.sh").read_text(encoding="utf-8")
