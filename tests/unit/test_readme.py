@@ -9,7 +9,7 @@ REPO = Path(__file__).parents[2]
 def cases() -> list[str]:
     """The first cells of the table."""
     section = (REPO / "README.md").read_text().partition("\n## What happens when …\n")[2].partition("\n## ")[0]
-    table = next(block for block in section.split("\n\n") if block.startswith("|"))
+    table = section.strip().partition("\n\n")[0]
     return [line.split("|")[1].strip() for line in table.splitlines()[2:]]
 
 
