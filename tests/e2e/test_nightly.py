@@ -12,6 +12,8 @@ from stack import Run, Stack, wait_until
 
 pytestmark = [pytest.mark.dag("nightly_benchmarks"), pytest.mark.slow]
 ROLLOUTS = {"gpqa": 20, "aime25": 40, "mmlu_pro": 32}
+INDEX = {name: index for index, name in enumerate(ROLLOUTS)}
+EVAL, SUMMARY = "gym_evals.eval", "gym_evals.summary"
 SECONDS = 420
 
 
@@ -22,7 +24,7 @@ def mean_reward(rollouts: str) -> float:
 
 @pytest.mark.parametrize("benchmark", ROLLOUTS)
 def test_every_benchmark_returns_what_lies_on_the_cluster(run: Run, stack: Stack, benchmark: str):
-    result = run.green(benchmark, seconds=SECONDS)
+    result = run.green(EVAL, INDEX[benchmark], seconds=SECONDS)
     assert (result["rollouts_done"], result["rollouts_expected"]) == (ROLLOUTS[benchmark],) * 2
     assert result["complete"] is True
     assert result["metrics"]["mean/reward"] == pytest.approx(mean_reward(result["rollouts"]))
@@ -34,28 +36,29 @@ def test_every_benchmark_returns_what_lies_on_the_cluster(run: Run, stack: Stack
     assert {job.name for job in jobs} == {result["job_name"]}
 
 
+@pytest.mark.row("a job hits its walltime, is preempted, or its node fails")
 def test_the_resumed_benchmark_shows_two_tries_with_their_own_logs_and_the_reason(run: Run):
-    result = run.green("mmlu_pro", seconds=SECONDS)
+    result = run.green(EVAL, INDEX["mmlu_pro"], seconds=SECONDS)
     first, second = result["job_ids"]
     assert result["job_states"] == ["TIMEOUT", "COMPLETED"]
-    assert run.task("mmlu_pro")["try_number"] == 2
-    (reason,) = run.retry_reasons("mmlu_pro")
+    assert run.task(EVAL, INDEX["mmlu_pro"])["try_number"] == 2
+    (reason,) = run.retry_reasons(EVAL, INDEX["mmlu_pro"])
     assert reason.startswith("TIMEOUT after 0:01:")
     assert reason.endswith("of 0:10:00 used; resuming")
-    logs = run.log("mmlu_pro", 1), run.log("mmlu_pro", 2)
+    logs = tuple(run.log(EVAL, number, INDEX["mmlu_pro"]) for number in (1, 2))
     assert [f"job {first} in " in log for log in logs] == [True, False]
     assert [f"job {second} in " in log for log in logs] == [False, True]
     assert reason in logs[0]
 
 
 def test_the_place_of_a_run_can_be_read_in_its_log(run: Run):
-    result = run.green("gpqa", seconds=SECONDS)
-    last = run.task("gpqa")["try_number"]
-    assert f"its logs will be in {result['logs']}" in run.log("gpqa", last), "the output path is no secret"
+    result = run.green(EVAL, INDEX["gpqa"], seconds=SECONDS)
+    last = run.task(EVAL, INDEX["gpqa"])["try_number"]
+    assert f"its logs will be in {result['logs']}" in run.log(EVAL, last, INDEX["gpqa"]), "the output path is no secret"
 
 
 def test_the_chain_and_its_logs_lie_in_one_folder(run: Run):
-    result = run.green("mmlu_pro", seconds=SECONDS)
+    result = run.green(EVAL, INDEX["mmlu_pro"], seconds=SECONDS)
     folder = Path(result["job_dir"])
     assert [line.split()[0] for line in (folder / ".gym_job_chain").read_text().splitlines()] == result["job_ids"]
     assert {f"driver-{job}.log" for job in result["job_ids"]} <= {path.name for path in Path(result["logs"]).iterdir()}
@@ -65,7 +68,7 @@ def test_the_chain_and_its_logs_lie_in_one_folder(run: Run):
 
 
 def test_one_record_says_what_was_submitted_in_that_night(run: Run, stack: Stack):
-    results = {name: run.green(name, seconds=SECONDS) for name in ROLLOUTS}
+    results = {name: run.green(EVAL, index, seconds=SECONDS) for name, index in INDEX.items()}
     result = results["mmlu_pro"]
     record = json.loads(Path(result["record"]).read_text())
     assert {entry["benchmark"]: entry for entry in record["benchmarks"]} == {
@@ -81,9 +84,25 @@ def test_one_record_says_what_was_submitted_in_that_night(run: Run, stack: Stack
     assert set(resolved["driver"]["benchmarks"]) == set(ROLLOUTS)
 
 
-def test_the_report_has_the_night_in_one_place(run: Run):
-    report = run.green("report", seconds=SECONDS)
-    rewards = {name: mean_reward(run.green(name)["rollouts"]) for name in ROLLOUTS}
-    assert report == pytest.approx(rewards)
+def test_it_is_the_schedule_that_began_the_run(run: Run):
+    found = run.api.call("GET", run.path)
+    assert (found["run_type"], found["triggered_by"]) == ("scheduled", "timetable")
+
+
+def test_tasks_are_called_after_their_benchmarks(run: Run):
+    run.green(SUMMARY, seconds=SECONDS)
+    assert {name: run.task(EVAL, index)["rendered_map_index"] for name, index in INDEX.items()} == {
+        name: name for name in ROLLOUTS
+    }
+
+
+def test_the_summary_has_the_night_in_one_place(run: Run):
+    summary = run.green(SUMMARY, seconds=SECONDS)
+    rewards = {name: mean_reward(run.green(EVAL, index)["rollouts"]) for name, index in INDEX.items()}
+    assert {name: found["metrics"]["mean/reward"] for name, found in summary.items()} == pytest.approx(rewards)
+    assert {name: found["rollouts_done"] for name, found in summary.items()} == ROLLOUTS
+    log = run.log(SUMMARY, 1)
+    assert "32/32" in log
+    assert "TIMEOUT, " in log
     # The scheduler ends the run some time after its last task.
     wait_until("the run's good end", 60, lambda: run.api.run_state(run.dag_id, run.run_id) == "success")
