@@ -20,12 +20,11 @@ def get_provider_info() -> dict[str, Any]:
         "integrations": [{"integration-name": _INTEGRATION, "tags": ["service"]}],
         "hooks": [_modules("airflow_gym_provider.hooks.slurm")],
         "connection-types": [connection_type()],
-        "operators": [_modules("airflow_gym_provider.operators.gym")],
+        "operators": [_modules("airflow_gym_provider.operators.gym", "airflow_gym_provider.operators.gate")],
         "sensors": [_modules("airflow_gym_provider.sensors.slurm")],
         "triggers": [_modules("airflow_gym_provider.triggers.slurm")],
         "notifications": ["airflow_gym_provider.notifications.gym.GymNotifier"],
         "cli": ["airflow_gym_provider.cli.get_gym_commands"],
-        "notifications": ["airflow_gym_provider.notifications.gym.GymNotifier"],
         "extra-links": [
             f"airflow_gym_provider.links.gym.{name}"
             for name in ("RunDirectoryLink", "DriverLogLink", "JobRecordLink", "ResultsPageLink")

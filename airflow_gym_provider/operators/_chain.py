@@ -313,7 +313,10 @@ class ChainTask:
         self.memory.outcome = SUCCESS
         self.memory.outages = self.memory.unexpected = self.memory.starts = 0
         self.memory.save()
-        return result_values(plan, seen.look, seen.verdict, seen.base)
+        summary = cluster.summarise()
+        for problem in filter(None, (summary.metrics_problem, "" if summary.missing else summary.problem)):
+            self.log.warning("%s", problem)
+        return result_values(plan, seen.look, seen.verdict, seen.base, summary)
 
     def _again(self, seen: Evidence) -> NoReturn:
         self._warn_of_steps(seen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import posixpath
 import threading
 from collections.abc import Callable, Iterable
 
@@ -18,8 +19,12 @@ from airflow_gym_provider.chain import (
 from airflow_gym_provider.exceptions import SlurmTransportError
 from airflow_gym_provider.hooks.slurm import SlurmHook
 from airflow_gym_provider.operators._plan import ChainPlan
+from airflow_gym_provider.results import RESULTS_FILE, Summary, parse_summary, summary_body
+from airflow_gym_provider.slurm.remote import RemoteScript
 
 LOOK_TIMEOUT = 300.0
+SUMMARY_TIMEOUT = 1800.0
+"""Seconds. Rollouts of 2 GB take one to three minutes, and may wait for those of other benchmarks."""
 _CANCEL_TIMEOUT = 60.0
 KILL_SECONDS = 4.0
 """Airflow sends SIGKILL 5 s after it has called on_kill."""
@@ -55,6 +60,17 @@ class Cluster:
         )
         answer = self.hook.run(script, KILL_SECONDS, attempts=1) if quick else self.hook.run(script, _CANCEL_TIMEOUT)
         return read_cancel(script, answer, [place])[place.benchmark].text
+
+    def summarise(self) -> Summary:
+        """What a finished chain's rollouts come to, and a custom harness's numbers. Never raises: see `problem`."""
+        spec = self.plan.spec
+        own = posixpath.join(self.plan.job_dir, RESULTS_FILE) if spec.judged_by == "exit_status" else None
+        script = RemoteScript.build(summary_body(spec.rollouts_path, results_path=own), needs=())
+        try:
+            answer = self.hook.run(script, SUMMARY_TIMEOUT)
+        except SlurmTransportError as err:
+            return Summary(problem=f"the rollouts could not be summarised: {err}")
+        return parse_summary(script.frames(answer.stdout), spec.rollouts_path, results_path=own)
 
     def count(self, decision: Decision) -> None:
         """Leave true counters beside the results of a chain that is over: for people, so failing to is no matter."""

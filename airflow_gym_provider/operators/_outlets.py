@@ -16,7 +16,8 @@ from airflow_gym_provider.assets import RESULTS, gym_asset
 if TYPE_CHECKING:
     from airflow_gym_provider.operators._chain import ChainTask
 
-_TOLD = ("benchmark", "rollouts_done", "rollouts_expected", "complete", "record", "run_dir", "job_dir", "job_id")
+_PLACES = ("record", "run_dir", "job_dir", "job_id")
+_TOLD = ("benchmark", "rollouts_done", "rollouts_expected", "complete", "summary", *_PLACES)
 
 
 def with_alias(outlets: Any) -> list[Any]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from airflow_gym_provider.chain import ChainLook
     from airflow_gym_provider.hooks.slurm import SlurmHook
     from airflow_gym_provider.operators._plan import ChainPlan
-    from airflow_gym_provider.results import Verdict
+    from airflow_gym_provider.results import Summary, Verdict
 
 RECORD = "gym-job.json"
 MAX_XCOM_BYTES = 48 * 1024
@@ -47,10 +47,15 @@ def place_values(plan: ChainPlan, job_id: str) -> dict[str, Any]:
     }
 
 
-def result_values(plan: ChainPlan, look: ChainLook, verdict: Verdict | None, base: int) -> dict[str, Any]:
-    """The task's return value. Times are seconds; at most 48 KB: `metrics_left_out` metrics did not fit."""
+def result_values(
+    plan: ChainPlan, look: ChainLook, verdict: Verdict | None, base: int, summary: Summary
+) -> dict[str, Any]:
+    """The task's return value. Times are seconds; at most 48 KB: `metrics_left_out` metrics did not fit.
+
+    `summary` is `Summary.values()`, less than 1 KB. The metrics are gym's, and those of a custom harness.
+    """
     newest = look.jobs[-1]
-    metrics = dict(look.survey.metrics) if look.survey is not None else {}
+    metrics = {**summary.metrics, **(look.survey.metrics if look.survey is not None else {})}
     values = place_values(plan, newest.ref.key) | {
         "state": newest.ending.value if newest.ending else newest.state,
         "job_ids": [job.ref.key for job in look.jobs],
@@ -61,6 +66,7 @@ def result_values(plan: ChainPlan, look: ChainLook, verdict: Verdict | None, bas
         "rollouts_expected": verdict.expected if verdict else None,
         "complete": bool(verdict and verdict.complete),
         "failed_steps": list(newest.failed_steps)[:20],
+        "summary": summary.values(),
     }
     kept = _fitting(metrics, MAX_XCOM_BYTES - len(json.dumps(values)))
     return values | {"metrics": kept, "metrics_left_out": len(metrics) - len(kept)}

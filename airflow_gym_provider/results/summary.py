@@ -57,6 +57,8 @@ class Spread:
 class Summary:
     """The rollouts of one benchmark. `problem` says why there is none; counts are then 0 and spreads None.
 
+    `missing`: the problem is that there is no such file, and looking again will not help.
+
     A rollout that is there twice counts once (`duplicates`); `unreadable` lines are no JSON objects; `without_reward`
     rollouts have none or one that is no finite number. `bins`: rewards in [0, 0.1), … [0.9, 1]; `below` and `above` are
     beyond. `tokens` are sums over the rollouts that tell them. `unresolved` rollouts failed and were never made good;
@@ -82,6 +84,7 @@ class Summary:
     metrics: Mapping[str, float] = field(default_factory=dict)
     problem: str = ""
     metrics_problem: str = ""
+    missing: bool = False
 
     def values(self) -> dict[str, Any]:
         """For XCom and asset events: less than 1 KB of JSON, whatever the rollouts are. Durations in seconds.
@@ -143,7 +146,7 @@ def _rollouts(frames: Frames, rollouts_path: str, tag: str) -> Summary:
     told = [frame for frame in frames.named("summary") if frame.arg(0) == tag]
     status = told[0].arg(1) if told else "unknown"
     if status in ("missing", "failed", "unknown"):
-        return Summary(problem=f"{rollouts_path} {_WHY[status]}")
+        return Summary(problem=f"{rollouts_path} {_WHY[status]}", missing=status == "missing")
     lines = told[0].text.split("\n")
     if "end" not in lines:
         return Summary(problem=f"the summary of {rollouts_path} was cut off")

@@ -74,6 +74,11 @@ class FakeCluster:
         type(self).log.append(f"cancel {why} {list(job_ids)}")
         return "cancelled job " + ", ".join(job_ids)
 
+    def summarise(self):
+        from airflow_gym_provider.results import Summary
+
+        return Summary(rollouts=4, tasks=2)
+
     def count(self, decision):
         type(self).log.append("count")
 

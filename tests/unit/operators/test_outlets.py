@@ -22,6 +22,7 @@ RESULT = {
     "run_dir": "/out/run",
     "job_dir": "/out/run/gpqa",
     "job_id": "7",
+    "summary": {"rollouts": 4, "tasks": 2},
     "metrics": {f"z{number}": 0.0 for number in range(50)} | {"mean/reward": 0.5},
     "logs": "/out/run/gpqa/logs",
 }

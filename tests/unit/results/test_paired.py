@@ -20,8 +20,8 @@ RUNS = 200
 
 @pytest.fixture(autouse=True)
 def fewer_resamples(monkeypatch: pytest.MonkeyPatch):
-    """499 instead of 9999: what is tested are rates, over a thousand tests."""
-    monkeypatch.setattr(paired, "RESAMPLES", 499)
+    """199 instead of 9999: what is tested are rates, over a thousand tests."""
+    monkeypatch.setattr(paired, "RESAMPLES", 199)
 
 
 def two_runs(random: numpy.random.Generator, tasks: int, repeats: int, drop: float) -> numpy.ndarray:
