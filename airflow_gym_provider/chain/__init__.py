@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from airflow_gym_provider.chain.errors import CutOffError as CutOffError
     from airflow_gym_provider.chain.errors import ForeignDirectoryError as ForeignDirectoryError
     from airflow_gym_provider.chain.errors import SlurmNotFoundError as SlurmNotFoundError
+    from airflow_gym_provider.chain.history import BY_HAND as BY_HAND
     from airflow_gym_provider.chain.history import LOST_GRACE as LOST_GRACE
     from airflow_gym_provider.chain.history import CancelMark as CancelMark
     from airflow_gym_provider.chain.history import ChainHistory as ChainHistory
@@ -54,7 +55,7 @@ _HOMES = {
     "counters": "counters_script",
     "decision": "Action Decision decide",
     "errors": "ChainError CutOffError ForeignDirectoryError SlurmNotFoundError",
-    "history": "LOST_GRACE CancelMark ChainHistory",
+    "history": "BY_HAND LOST_GRACE CancelMark ChainHistory",
     "identity": "ChainKey check_path job_name run_dir run_dir_name",
     "limits": "Limits",
     "look": "ChainLook Look look_script read_look",

@@ -132,11 +132,12 @@ class _Case:
         if step is Step.COMPLETED:
             return self._completed(job)
         how = describe(job, self.limits.compute)
+        mark = self.history.mark_of(job)
         if step is Step.CANCELLED:
-            return self._stop(how, "chain stopped")
+            told = f" ({mark.why})" if mark is not None else ""
+            return self._stop(how + told, "chain stopped")
         if step is Step.NOTHING_LEFT:
             return self._stop(how, "nothing left to retry; chain stopped")
-        mark = self.history.cancelled_by_us(job)
         if step is Step.OURS and mark is not None:
             how += f", on our request ({mark.why})"
         if not self.limits.resumable:

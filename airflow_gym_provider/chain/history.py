@@ -17,13 +17,22 @@ LOST_GRACE = 60
 """Seconds for which both squeue and sacct must have known nothing of a job before it counts as lost."""
 
 
+BY_HAND = "by hand: "
+"""How the `why` of a cancel begins that a person asked for through us: the chain stops, as after a scancel."""
+
+
 @dataclass(frozen=True)
 class CancelMark:
-    """A cancel that we asked for: when (epoch seconds of the cluster), which job ids, and why (for people)."""
+    """A cancel that went through us: when (epoch seconds of the cluster), which job ids, and why (for people)."""
 
     at: int
     jobs: tuple[str, ...]
     why: str
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether a person wanted the chain's end, and not Airflow that of a try."""
+        return self.why.startswith(BY_HAND)
 
 
 @dataclass(frozen=True)
@@ -109,10 +118,18 @@ class ChainHistory:
 
     def step(self, job: JobStatus) -> Step:
         """What the ending of `job` means for the chain. Only for a job that is not live."""
-        return step_of(job, ours=self.cancelled_by_us(job) is not None)
+        mark = self.mark_of(job)
+        if mark is not None and mark.by_hand and job.ending is Ending.CANCELLED:
+            return Step.CANCELLED  # also of a job that never began, whoever's uid it was
+        return step_of(job, ours=mark is not None and not mark.by_hand)
 
     def cancelled_by_us(self, job: JobStatus) -> CancelMark | None:
         """The mark that names this job, if we asked for its end; the latest when there are several."""
+        mark = self.mark_of(job)
+        return None if mark is not None and mark.by_hand else mark
+
+    def mark_of(self, job: JobStatus) -> CancelMark | None:
+        """The latest mark that names this job, whoever wanted its end."""
         return next((mark for mark in reversed(self.marks) if job.ref.job_id in mark.jobs), None)
 
     def _steps(self) -> Iterable[Step]:

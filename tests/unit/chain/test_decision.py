@@ -192,6 +192,22 @@ def test_our_own_cancel_is_no_reason_to_stop():
         assert "execution_timeout" in decision.reason
 
 
+def test_a_cancel_by_hand_stops_the_chain_whatever_the_job_was_doing():
+    marks = (CancelMark(1, ("1",), "the task was cleared"), CancelMark(5, ("1",), "by hand: airflow gym cancel by me"))
+    for cancelled in (job(1, Ending.CANCELLED, 33, cancelled_by=0), NEVER_BEGAN):
+        for limits in (LIMITS, ONCE):
+            history = chain(cancelled, marks=marks)
+            decision = decide(history, limits)
+            assert decision.action is Action.STOP
+            assert "(by hand: airflow gym cancel by me); chain stopped" in decision.reason
+            assert history.cancelled_by_us(cancelled) is None
+
+
+def test_a_job_that_ended_before_a_cancel_by_hand_is_judged_by_its_end():
+    marks = (CancelMark(5, ("1",), "by hand: airflow gym cancel by me"),)
+    assert decide(chain(job(1, Ending.COMPLETED), marks=marks), LIMITS, FULL).action is Action.DONE
+
+
 def test_completed_counts_only_with_its_results():
     decision = decide(chain(job(1, Ending.COMPLETED)), LIMITS, FULL)
     assert (decision.action, decision.reason) == (Action.DONE, "COMPLETED after 0:01:00; 4 of 4 rollouts in /r")

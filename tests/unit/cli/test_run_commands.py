@@ -1,0 +1,184 @@
+"""`airflow gym submit`, `status` and `cancel`, on a stand-in for Slurm on this machine."""
+
+import json
+import re
+
+import pytest
+
+
+@pytest.fixture
+def queued(gym, config, out, slurm):
+    """A run of both benchmarks, queued as jobs 101 and 102."""
+    done = gym("submit", config, "--name", "tonight", "--json")
+    assert done.status == 0, done.err
+    return out / "tonight"
+
+
+def rollouts(folder, done, expected):
+    """What gym would have left so far."""
+    artifacts = folder / "gpqa" / "artifacts"
+    artifacts.mkdir(parents=True, exist_ok=True)
+    (artifacts / "rollouts_materialized_inputs.jsonl").write_text("{}\n" * expected)
+    (artifacts / "rollouts.jsonl").write_text("{}\n" * done)
+
+
+def state(done, benchmark="gpqa"):
+    return next(row for row in done.json["benchmarks"] if row["benchmark"] == benchmark)
+
+
+def test_everything_is_queued_and_the_record_shown(gym, config, out, slurm):
+    done = gym("submit", config, "--name", "tonight", "--json")
+    assert done.status == 0
+    assert done.json["run_dir"] == f"{out}/tonight"
+    assert [entry["job_id"] for entry in done.json["benchmarks"]] == ["101", "102"]
+    assert done.json["executor_metadata"] == {"submitter": "airflow gym submit"}
+    assert json.loads((out / "tonight" / "gym-job.json").read_text())["gym_job_id"] == "tonight"
+    assert "export HF_TOKEN=swordfish" in (out / "tonight" / "gpqa" / "job.sh").read_text()
+    assert "swordfish" not in done.out + done.err
+
+
+def test_the_same_name_is_queued_once(gym, config, slurm, queued):
+    done = gym("submit", config, "--name", "tonight")
+    assert done.status == 0
+    assert "gpqa: is queued already, job 101" in done.err
+    assert f"gpqa: job 101 in {queued}/gpqa" in done.out
+    assert len(slurm.jobs) == 2
+
+
+def test_without_a_name_each_is_a_new_run(gym, config, out, slurm):
+    first, second = (gym("submit", config, "-b", "own", "--json").json["run_dir"] for _ in range(2))
+    assert first != second
+    assert re.fullmatch(rf"{re.escape(str(out))}/gym-job-\d{{8}}T\d{{6}}Z-[0-9a-f]{{6}}", first)
+
+
+def test_what_sbatch_refuses(gym, config, slurm):
+    text = "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified"
+    slurm.plan("sbatch", {"rc": 1, "stderr": text}, always=True)
+    done = gym("submit", config, "--name", "tonight", "--json")
+    assert done.status == 1
+    assert "compute.eos.account is 'acct'" in done.json["errors"]["gpqa"]
+    assert set(done.json["errors"]) == {"gpqa", "own"}
+
+
+def test_somebody_elses_directory(gym, config, out, slurm):
+    (out / "tonight").mkdir(parents=True)
+    (out / "tonight" / "thesis.tex").touch()
+    done = gym("submit", config, "--name", "tonight")
+    assert done.status == 1
+    assert "tonight" in done.err
+    assert not slurm.jobs
+
+
+def test_a_config_that_is_wrong_touches_nothing(gym, config, out, slurm):
+    assert gym("submit", config, "compute.eos.walltime=soon").status == 1
+    assert not out.exists()
+
+
+def test_a_cluster_that_cannot_be_reached(gym, config, monkeypatch):
+    extra = {"conn_timeout": 5}
+    monkeypatch.setenv("AIRFLOW_CONN_EOS", json.dumps({"conn_type": "slurm", "host": "", "extra": extra}))
+    done = gym("status", "/scratch/run", "--conn-id", "eos")
+    assert done.status == 2
+    assert "Connection 'eos' has no host" in done.err
+
+
+def test_a_run_that_goes_on(gym, slurm, queued):
+    slurm.set(101, state="RUNNING", elapsed=42)
+    rollouts(queued, 12, 20)
+    done = gym("status", queued, "--json")
+    assert done.status == 0
+    assert done.json["owner"] == "airflow gym submit"
+    found = state(done)
+    assert (found["state"], found["rollouts_done"], found["rollouts_expected"]) == ("running", 12, 20)
+    assert (found["walltime_used"], found["max_walltime"]) == (42, 12 * 3600)
+    assert [job["job_id"] for job in found["jobs"]] == ["101"]
+    assert state(done, "own")["state"] == "queued"
+
+
+def test_a_line_for_each_benchmark_in_a_pipe(gym, slurm, queued):
+    slurm.set(101, state="RUNNING", elapsed=42)
+    rollouts(queued, 12, 20)
+    first, second = gym("status", queued).out.splitlines()
+    head = "gpqa  running  job 101 RUNNING  rollouts 12 of 20  walltime 00:00:42 of 12:00:00  "
+    assert first.startswith(head)
+    assert second.startswith("own  queued  job 102 PENDING  rollouts none yet  ")
+
+
+def test_a_bar_on_a_terminal(gym, slurm, queued):
+    from rich.console import Console
+
+    from airflow_gym_provider._cli.table import table
+
+    slurm.set(101, state="RUNNING", elapsed=42)
+    rollouts(queued, 10, 20)
+    console = Console(width=100, force_terminal=True, record=True)
+    console.print(table(gym("status", queued, "--json").json["benchmarks"]))
+    text = console.export_text()
+    assert re.search(r"gpqa +running +101 RUNNING +00:00:42 of 12:00:00 +10 of 20 +━{8}", text)
+    assert "gpqa: job 101 is RUNNING" in text
+
+
+def test_a_benchmarks_directory_names_that_benchmark(gym, slurm, queued):
+    done = gym("status", queued / "own", "--json")
+    assert [row["benchmark"] for row in done.json["benchmarks"]] == ["own"]
+    assert gym("status", queued, "-b", "none").status == 1
+
+
+def test_a_chain_that_nobody_resumes_is_a_problem(gym, slurm, queued):
+    slurm.set(101, state="TIMEOUT", exit="0:15", elapsed=14400)
+    done = gym("status", queued, "--json")
+    assert done.status == 1
+    assert state(done)["state"] == "ended"
+    assert "TIMEOUT" in state(done)["reason"]
+
+
+def test_a_failure_is_a_problem(gym, slurm, queued):
+    slurm.set(102, state="FAILED", exit="1:0", elapsed=3)
+    done = gym("status", queued, "-b", "own", "--json")
+    assert (done.status, state(done, "own")["state"]) == (1, "stopped")
+
+
+def test_what_is_complete_is_no_problem(gym, slurm, queued):
+    slurm.set(102, state="COMPLETED", elapsed=3)
+    done = gym("status", queued, "-b", "own", "--json")
+    assert (done.status, state(done, "own")["state"]) == (0, "complete")
+
+
+@pytest.mark.parametrize("target", ["/no/such/run", "/tmp"])
+def test_no_run_of_ours(gym, slurm, target):
+    done = gym("status", target)
+    assert done.status == 1
+    assert f"{target} on this machine is no run directory of ours" in done.err
+
+
+def test_neither_an_id_nor_a_path(gym, slurm):
+    assert gym("status", "gpqa").status == 2
+
+
+def test_cancel_ends_what_lives_and_says_what_had_ended(gym, slurm, queued):
+    slurm.set(102, state="COMPLETED", elapsed=3)
+    done = gym("cancel", queued)
+    assert done.status == 0
+    assert done.out == "gpqa: cancelled job 101\nown: job 102 had already ended\n"
+    assert not slurm.live
+    assert "by hand: airflow gym cancel by " in (queued / "gpqa" / ".gym_cancelled").read_text()
+    assert not (queued / "own" / ".gym_cancelled").exists()
+    found = gym("status", queued, "--json")
+    assert state(found)["state"] == "stopped"
+    assert "by hand" in state(found)["reason"]
+
+
+def test_cancel_of_one(gym, slurm, queued):
+    done = gym("cancel", queued / "own", "--json")
+    assert done.status == 0
+    assert state(done, "own")["cancelled"] == ["102"]
+    assert slurm.live == [101]
+
+
+def test_cancel_between_two_jobs_of_a_dags_chain_says_who_goes_on(gym, slurm, queued):
+    owner = json.loads((queued / ".gym_owner").read_text()) | {"dag_id": "nightly"}
+    (queued / ".gym_owner").write_text(json.dumps(owner, sort_keys=True) + "\n")
+    slurm.set(101, state="TIMEOUT", exit="0:15", elapsed=14400)
+    done = gym("cancel", queued, "-b", "gpqa")
+    assert done.out == "gpqa: job 101 had already ended; its task in Airflow goes on with another: mark that\n"
+    assert gym("status", queued, "-b", "gpqa", "--json").json["benchmarks"][0]["state"] == "resumable"
