@@ -354,7 +354,7 @@ class Run:
         self.stack.change("PATCH", f"{self.path}/taskInstances/{task_id}", {"new_state": state})
 
     def clear(self, task_id: str, map_index: int | None = None, *, downstream: bool = False) -> None:
-        """What "clear" in the UI does, for all instances of a mapped task or for one; `downstream`: and what follows."""
+        """What "clear" in the UI does, for all instances of a mapped task or one; `downstream`: and what follows."""
         tasks: list[Any] = [task_id if map_index is None else [task_id, map_index]]
         wanted = {"dag_run_id": self.run_id, "task_ids": tasks, "only_failed": False, "dry_run": False}
         wanted["include_downstream"] = downstream
