@@ -31,6 +31,7 @@ END {
 # that it does not show are asked for by their ids, in this same round trip.
 _gym_still() {
   local number=$1 limit=$2 ids=("${@:4:$3}") rest line chunk=0
+  local -x TZ=UTC0
   shift $((3 + $3))
   {
     rest=$({

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from airflow_gym_provider.jobscript.quoting import quote
-from airflow_gym_provider.slurm.commands import command, id_list, name_list
+from airflow_gym_provider.slurm.commands import command, command_here, id_list, name_list
 from airflow_gym_provider.slurm.states import state_word
 from airflow_gym_provider.slurm.tables import JOB_ID, SEPARATOR, TableShape, read_table
 from airflow_gym_provider.slurm.times import clock_seconds
@@ -90,8 +90,10 @@ def squeue_of_ids(word: str, cluster: str | None = None) -> str:
 
 
 def squeue_of_user(cluster: str | None = None) -> str:
-    """One squeue for the live jobs of whoever runs it, as bash words: slurmctld sends no other's."""
-    return command("squeue", cluster, [f"--format={quote(SQUEUE_FORMAT)}", '--user="$EUID"'])
+    """One squeue for the live jobs of whoever runs it, as bash words for a shell whose TZ is UTC0: slurmctld sends no
+    other's.
+    """
+    return command_here("squeue", cluster, [f"--format={quote(SQUEUE_FORMAT)}", '--user="$EUID"'])
 
 
 def _squeue(cluster: str | None, selection: str) -> str:

@@ -95,7 +95,7 @@ class Stalls:
 
 async def main() -> None:
     loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader()
+    reader = asyncio.StreamReader(limit=2**24)  # a plan of many jobs is long
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(os.dup(0), "rb"))
     plan = json.loads(await reader.readline())
     way = {"ours": ours, "bare": bare, "remote": remote_job}[plan["way"]]
