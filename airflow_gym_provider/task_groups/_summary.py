@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
+
+_RETRY_DELAY = timedelta(seconds=10)
 
 
 class GymSummaryOperator(BaseOperator):
@@ -23,8 +26,8 @@ class GymSummaryOperator(BaseOperator):
     ui_color = "#e8f1d4"
 
     def __init__(self, *, validate_task_id: str, eval_task_id: str, **kwargs: Any) -> None:
-        # It reads what is there; a second try would read the same.
-        super().__init__(**(kwargs | {"trigger_rule": "all_done", "retries": 0}))
+        # For a worker that is killed: what it finds is final, and a red result is not tried again.
+        super().__init__(**(kwargs | {"trigger_rule": "all_done", "retries": 2, "retry_delay": _RETRY_DELAY}))
         self.validate_task_id = validate_task_id
         self.eval_task_id = eval_task_id
 

@@ -24,7 +24,7 @@ def test_it_is_validate_then_one_mapped_task_then_summary():
     assert list(dag.task_dict) == ["gym_evals.validate", "gym_evals.eval", "gym_evals.summary"]
     assert group.evals.upstream_task_ids == {"gym_evals.validate"}
     assert group.summary.upstream_task_ids == {"gym_evals.validate", "gym_evals.eval"}
-    assert (group.summary.trigger_rule, group.summary.retries) == ("all_done", 0)
+    assert (group.summary.trigger_rule, group.summary.retries) == ("all_done", 2)
     arguments = group.evals.partial_kwargs
     assert (arguments["run_group"], arguments["map_index_template"]) == ("gym_evals", "{{ task.benchmark }}")
     assert (arguments["pool"], arguments["poll_interval"], arguments["ssh_conn_id"]) == ("eos", 5, "gym_cluster")
@@ -41,7 +41,7 @@ def test_what_is_left_out_comes_from_the_dag():
     assert group.validate.ssh_conn_id == "dags"
     one = group.evals.unmap({"benchmark": "gpqa"})
     assert (one.ssh_conn_id, one.pool, one.retries) == ("dags", "dags", ENDLESS)
-    assert group.summary.retries == 0
+    assert group.summary.retries == 2
     assert mine.evals.unmap({"benchmark": "gpqa"}).ssh_conn_id == "groups"
 
 
