@@ -65,13 +65,13 @@ def test_marking_a_task_success_cancels_its_job(run: Run, stack: Stack, task_id:
 @pytest.mark.row("you mark or clear it while its job is being queued")
 @pytest.mark.dag("e2e_marked")
 def test_no_job_slips_through_a_cancel_while_it_is_being_queued(run: Run, stack: Stack):
-    folder = wait_until(
-        "sbatch is at work", 240, lambda: next(stack.runs.glob("*/slipping/.gym_intent"), None), every=0.2
-    ).parent
+    place = place_of(run, "slipping")
+    run.wait_for("slipping", "deferred")
+    run.clear("slipping")
+    wait_until("sbatch is at work", 240, (Path(place["job_dir"]) / ".gym_intent").exists, every=0.2)
     run.mark("slipping", "failed")
-    (job,) = ended_jobs(stack, {"job_dir": str(folder)})
-    assert job.state.split()[0] == "CANCELLED"
-    assert "the task was ended in Airflow" in (folder / ".gym_cancelled").read_text()
+    cleared, slipping = ended_jobs(stack, place, 2)
+    assert [job.state.split()[0] for job in (cleared, slipping)] == ["CANCELLED", "CANCELLED"]
     assert run.task("slipping")["state"] == "failed"
 
 

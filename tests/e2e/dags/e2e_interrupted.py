@@ -25,7 +25,7 @@ with DAG("e2e_marked", default_args=DEFAULTS):
     GymEvalOperator(task_id="in_worker", config=config(in_worker=gate("never")), deferrable=False)
     GymEvalOperator(task_id="deferred_green", config=config(deferred_green=gate("never")))
     GymEvalOperator(task_id="in_worker_green", config=config(in_worker_green=gate("never")), deferrable=False)
-    # sbatch takes longer there than Airflow needs to end the task
+    # sbatch takes longer there than Airflow takes to end the task
     GymEvalOperator(task_id="slipping", config=config(slipping=gate("never")), ssh_conn_id="gym_slow")
 
 with DAG("e2e_cleared", default_args=DEFAULTS):
