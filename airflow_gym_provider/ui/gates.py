@@ -5,8 +5,9 @@ A verdict that names no benchmark counts for all of its DAG run. What is not und
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 _WORDS = ("regressed", "inconclusive", "no_baseline", "pass")
@@ -15,11 +16,11 @@ _WORDS = ("regressed", "inconclusive", "no_baseline", "pass")
 
 @dataclass(frozen=True)
 class GateWord:
-    """A verdict (see `results.gate`), the sentence that says why, and the baseline's value if there is one."""
+    """A verdict (see `results.gate`), the sentence that says why, and the baseline's value of each metric."""
 
     verdict: str
     reason: str = ""
-    baseline: float | None = None
+    baselines: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def light(self) -> str:
@@ -56,18 +57,24 @@ def _words(value: Any) -> Iterable[tuple[str, GateWord]]:
 
 def _word(part: Any) -> GateWord | None:
     """One verdict; the worst where a benchmark has one for each metric."""
-    plain = _plain_word(part)
-    if plain is not None or not isinstance(part, Mapping):
-        return plain
-    inner = part.get("metrics", part)
-    words = [word for one in inner.values() if (word := _plain_word(one))] if isinstance(inner, Mapping) else []
-    return min(words, key=_rank, default=None)
+    if not isinstance(part, Mapping):
+        return _plain_word(part)
+    metrics = part.get("metrics")
+    inner: Mapping[str, Any] = metrics if isinstance(metrics, Mapping) else part
+    words = [word for one in inner.values() if (word := _plain_word(one))]
+    word = _plain_word(part) or min(words, key=_rank, default=None)
+    return replace(word, baselines=_baselines(inner)) if word is not None else None
 
 
 def _plain_word(part: Any) -> GateWord | None:
     values = part if isinstance(part, Mapping) else {"verdict": part}
     verdict = str(values.get("verdict", values.get("outcome", ""))).lower()
-    return GateWord(verdict, _reason(values), _number(values.get("baseline"))) if verdict in _WORDS else None
+    return GateWord(verdict, _reason(values)) if verdict in _WORDS else None
+
+
+def _baselines(metrics: Mapping[str, Any]) -> dict[str, float]:
+    values = {name: one.get("baseline") for name, one in metrics.items() if isinstance(one, Mapping)}
+    return {name: float(value) for name, value in values.items() if _finite(value) and isinstance(value, int | float)}
 
 
 def _reason(part: Mapping[str, Any]) -> str:
@@ -82,8 +89,8 @@ def _reason(part: Mapping[str, Any]) -> str:
     return " ".join(sentence for sentence in told if sentence)
 
 
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+def _finite(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _rank(word: GateWord) -> int:

@@ -85,16 +85,20 @@ def task_row(session: Session, dag_id: str, run_id: str, task_id: str, map_index
     return next((row for row in rows if row.map_index == map_index), None)
 
 
-def task_xcoms(session: Session, row: RunRow, keys: Sequence[str]) -> dict[str, Any]:
-    """These XComs of a task instance, those that it has."""
-    query = select(XComModel.key, XComModel.value).where(
-        XComModel.dag_id == row.dag_id,
-        XComModel.run_id == row.run_id,
-        XComModel.task_id == row.task_id,
-        XComModel.map_index == row.map_index,
+def run_xcoms(
+    session: Session, dag_id: str, run_id: str, task_ids: Sequence[str], keys: Sequence[str]
+) -> dict[tuple[str, int], dict[str, Any]]:
+    """(task id, map index) to these XComs of it, those that it has, in one DAG run."""
+    query = select(XComModel.task_id, XComModel.map_index, XComModel.key, XComModel.value).where(
+        XComModel.dag_id == dag_id,
+        XComModel.run_id == run_id,
+        XComModel.task_id.in_(task_ids),
         XComModel.key.in_(keys),
     )
-    return {row[0]: row[1] for row in session.execute(query)}
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    for task_id, map_index, key, value in session.execute(query):
+        found.setdefault((task_id, map_index), {})[key] = value
+    return found
 
 
 def _recent(dag_ids: Any, limit: int) -> Subquery:

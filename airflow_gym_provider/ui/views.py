@@ -65,7 +65,7 @@ def chain(session: Session, dag_id: str, run_id: str, task_id: str, map_index: i
     row = queries.task_row(session, dag_id, run_id, task_id, map_index)
     if row is None:
         return None
-    xcoms = queries.task_xcoms(session, row, _CHAIN_KEYS)
+    xcoms = queries.run_xcoms(session, dag_id, run_id, [task_id], _CHAIN_KEYS).get((task_id, map_index), {})
     view, now = read_chain(xcoms), time.time()
     return page("chain.html.j2", root=_DEEP, row=row, run=read_run(row), view=view, bars=chain_bars(view, now), at=now)
 
@@ -75,7 +75,8 @@ def report(session: Session, dag_id: str, run_id: str) -> str | None:
     runs = [run for row in queries.run_rows(session, dag_id, [run_id]) if (run := read_run(row))]
     if not runs:
         return None
-    chains = [queries.task_xcoms(session, run.row, _CHAIN_KEYS) for run in runs]
+    found = queries.run_xcoms(session, dag_id, run_id, sorted({run.row.task_id for run in runs}), _CHAIN_KEYS)
+    chains = [found.get((run.row.task_id, run.row.map_index), {}) for run in runs]
     words = gate_words(queries.verdicts(session, [dag_id], queries.HISTORY_RUNS))
     return render_report(
         [xcoms.get(queries.RESULT) or xcoms.get(queries.JOB) for xcoms in chains],
@@ -95,17 +96,11 @@ def _series(session: Session, dag_id: str, name: str, cluster: str | None) -> Se
 
 def _overview_row(series: Series, words: dict[tuple[str, str, str], GateWord]) -> dict[str, Any]:
     metric, runs = series.headline, series.runs
-    valued = next((at for at, run in enumerate(runs) if run.value(metric) is not None), None)
-    newest = runs[valued] if valued is not None else None
-    before = previous_green(runs, valued, metric) if valued is not None else None
-    gate = words.get((series.dag_id, series.last.row.run_id, series.benchmark))
-    return {
+    valued = next((at for at, run in enumerate(runs) if run.value(metric) is not None), 0)
+    return _history_row(runs, valued, metric, words) | {
         "series": series,
         "spark": sparkline([(run.value(metric), _spark_light(run)) for run in reversed(runs)]),
-        "value": newest.value(metric) if newest else None,
-        "change": change(newest, before, metric) if newest else None,
-        "before": before,
-        "gate": gate,
+        "gate": words.get((series.dag_id, series.last.row.run_id, series.benchmark)),
     }
 
 
@@ -119,13 +114,9 @@ def _history_row(
     run = runs[at]
     before = previous_green(runs, at, metric)
     gate = words.get((run.row.dag_id, run.row.run_id, run.benchmark))
-    return {
-        "run": run,
-        "value": run.value(metric),
-        "before": before,
-        "change": change(run, before, metric),
-        "gate": gate,
-    }
+    value, old = run.value(metric), gate.baselines.get(metric) if gate else None
+    moved = change(run, before, metric) if value is None or old is None else value - old
+    return {"run": run, "value": value, "before": before, "change": moved, "gate": gate}
 
 
 def _points(runs: Sequence[EvalRun], metric: str) -> dict[str, Any]:

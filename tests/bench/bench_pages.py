@@ -1,4 +1,4 @@
-"""How long the pages take to answer: 500 nights of 20 benchmarks in one DAG, in a SQLite file, Airflow's login included.
+"""How long the pages take to answer: 500 nights of 20 benchmarks in one DAG, in a SQLite file, with Airflow's login.
 
     python tests/bench/bench_pages.py [--nights 500] [--benchmarks 20] [--requests 15]
 

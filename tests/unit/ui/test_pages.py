@@ -312,3 +312,12 @@ def test_a_bad_map_index_is_no_error_of_ours(us, evaluations):
         answer = us.get("dags/ours/chain", params={"run_id": run, "task_id": "gpqa", "map_index": index})
         assert answer.status_code == 200, index
     assert us.get(f"dags/ours/chain?run_id={run}&task_id=gpqa&map_index=3").status_code == 404
+
+
+def test_the_change_is_against_the_gates_baseline_where_there_is_one(us, evaluations):
+    evaluations.run("ours", [evaluation("gpqa", 0.5)])
+    metrics = {"mean/reward": {"verdict": "pass", "sentence": "fine", "baseline": 0.75, "difference": -0.125}}
+    said = {"benchmarks": {"gpqa": {"verdict": "pass", "metrics": metrics, "baseline": {"label": "the run of May"}}}}
+    evaluations.run("ours", [evaluation("gpqa", 0.625), task("gate", gym_verdict=said)])
+    for address, table, at in (("", "benchmarks", 4), ("dags/ours/benchmark?name=gpqa", "runs", 3)):
+        assert cells(rows(read(us.get(address).text), table)[0])[at] == "−0.125"
