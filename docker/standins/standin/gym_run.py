@@ -90,7 +90,7 @@ class Run:
             return
         time.sleep(max(0.0, pace(self.standin) - (time.time() - began)))
         self.capture(row, attempt, found, began)
-        self.files.append(self.files.rollouts, rollout_line(row, attempt, found, began))
+        self.files.append(self.files.rollouts, rollout_line(row, attempt, self.as_asked(row, found), began))
         with self.files.lock:
             self.ended += 1
             print(f"Finished {self.ended} / {self.total} rollouts")
@@ -106,6 +106,14 @@ class Run:
         gate = self.standin.get("gate")
         while gate and not first and not Path(gate).exists():
             time.sleep(0.2)
+
+    def as_asked(self, row: Row, found: dict[str, Any]) -> dict[str, Any]:
+        """The answer, or the one that standin.right_tasks says instead of it."""
+        right = self.standin.get("right_tasks")
+        if right is None:
+            return found
+        letter = row["expected_answer"] if row["_ng_task_index"] < int(right) else "X"
+        return response({"model": "made up"}, f"The answer is \\boxed{{{letter}}}", "stop", str(row["uuid"]))
 
     def failed(self, row: Row, problem: Exception) -> None:
         """A line in the failures file if they are collected there; otherwise the run ends, as the real one does."""

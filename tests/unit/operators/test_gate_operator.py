@@ -1,0 +1,349 @@
+"""The gate as a task: which run it compares with, what it pushes, and what it does then."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+
+from airflow_gym_provider.operators.gate import GymGateOperator
+from airflow_gym_provider.results import paired
+
+DAY = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def fewer_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How sure a test is, is tested elsewhere."""
+    monkeypatch.setattr(paired, "RESAMPLES", 499)
+
+
+class Airflow:
+    """What a worker may ask of Airflow, over runs that are remembered."""
+
+    def __init__(self) -> None:
+        self.xcoms: dict[tuple[str, str, str], Any] = {}
+        self.dates: dict[str, datetime] = {}
+        self.states: dict[str, str] = {}
+        self.asked = 0
+
+    def ti(self, run_id: str) -> SimpleNamespace:
+        def push(key: str, value: Any) -> None:
+            json.dumps(value, allow_nan=False)
+            self.xcoms[run_id, "gate", key] = value
+
+        def pull(
+            task_ids: list[str], key: str = "return_value", run_id: str = run_id, include_prior_dates: bool = False
+        ) -> list[Any]:
+            runs = [run_id]
+            if include_prior_dates:
+                runs = [other for other, date in self.dates.items() if date <= self.dates[run_id]]
+            found = [value for at, value in self.xcoms.items() if at[0] in runs and at[1] in task_ids and at[2] == key]
+            return found or [None]
+
+        def states(dag_id: str, task_ids: list[str], run_ids: list[str]) -> dict[str, dict[str, str]]:
+            self.asked += 1
+            return {run: {"gate": self.states[run]} for run in run_ids if run in self.states}
+
+        return SimpleNamespace(
+            dag_id="d", task_id="gate", run_id=run_id, xcom_push=push, xcom_pull=pull, get_task_states=states
+        )
+
+    def run(self, gate: GymGateOperator, run_id: str, date: datetime = DAY, *, by_asset: bool = False) -> str:
+        """One run of the gate; the state of the task is what Airflow would make of it."""
+        self.dates[run_id] = date
+        dag_run = SimpleNamespace(logical_date=None if by_asset else date, run_after=date)
+        try:
+            outcome = gate.execute({"ti": self.ti(run_id), "dag_run": dag_run})
+        except AirflowFailException:
+            self.states[run_id] = "failed"
+            raise
+        except AirflowSkipException:
+            self.states[run_id] = "skipped"
+            raise
+        self.states[run_id] = "success"
+        return outcome
+
+    def verdict(self, run_id: str) -> dict[str, Any]:
+        return self.xcoms[run_id, "gate", "gym_verdict"]
+
+
+@pytest.fixture
+def airflow() -> Airflow:
+    return Airflow()
+
+
+def result(
+    folder: Path, right: int, tasks: int = 40, benchmark: str = "gpqa", expected: int | None = None
+) -> dict[str, Any]:
+    """What GymEvalOperator returns of a benchmark whose files are there."""
+    job_dir = folder / benchmark
+    artifacts = job_dir / "artifacts"
+    artifacts.mkdir(parents=True)
+    rewards = [float(task < right) for task in range(tasks)]
+    lines = [
+        json.dumps({"reward": reward, "_ng_task_index": task, "_ng_rollout_index": 0, "agent_ref": {"name": "a"}})
+        + "\n"
+        for task, reward in enumerate(rewards)
+    ]
+    (artifacts / "rollouts.jsonl").write_text("".join(lines))
+    (artifacts / "rollouts_materialized_inputs.jsonl").write_text("{}\n" * (expected or tasks))
+    aggregate = [{"agent_ref": {"name": "a"}, "key_metrics": {"mean/reward": sum(rewards) / tasks}}]
+    (artifacts / "rollouts_aggregate_metrics.json").write_text(json.dumps(aggregate))
+    return {
+        "benchmark": benchmark,
+        "job_dir": str(job_dir),
+        "run_dir": str(folder),
+        "rollouts": str(artifacts / "rollouts.jsonl"),
+        "hostname": None,
+        "metrics": {"mean/reward": sum(rewards) / tasks},
+        "rollouts_done": tasks,
+        "rollouts_expected": expected or tasks,
+        "complete": expected is None,
+    }
+
+
+def gate(candidate: Any, **more: Any) -> GymGateOperator:
+    with DAG("d", schedule=None):
+        return GymGateOperator(task_id="gate", candidate=candidate, **more)
+
+
+def night(number: int) -> datetime:
+    return DAY + timedelta(days=number)
+
+
+def test_night_after_night(airflow: Airflow, tmp_path: Path):
+    """Good, worse, good again: what is red is never what the next is compared with."""
+    assert airflow.run(gate(result(tmp_path / "1", 30)), "one", night(1)) == "no_baseline"
+    with pytest.raises(
+        AirflowFailException, match=r"regressed: gpqa mean/reward got worse from 0\.75 to 0\.5 .*run one"
+    ):
+        airflow.run(gate(result(tmp_path / "2", 20)), "two", night(2))
+    assert airflow.run(gate(result(tmp_path / "3", 31)), "three", night(3)) == "pass"
+    assert airflow.verdict("three")["benchmarks"]["gpqa"]["baseline"]["label"] == "run one"
+    assert airflow.run(gate(result(tmp_path / "4", 31)), "four", night(4)) == "pass"
+    assert airflow.verdict("four")["benchmarks"]["gpqa"]["baseline"]["label"] == "run three"
+
+
+def test_a_backfill_of_an_older_date_takes_no_newer_run(airflow: Airflow, tmp_path: Path):
+    airflow.run(gate(result(tmp_path / "1", 30)), "one", night(1))
+    airflow.run(gate(result(tmp_path / "5", 40)), "five", night(5))
+    assert airflow.run(gate(result(tmp_path / "3", 30)), "three", night(3)) == "pass"
+    assert airflow.verdict("three")["benchmarks"]["gpqa"]["baseline"]["label"] == "run one"
+    assert airflow.run(gate(result(tmp_path / "0", 30)), "zero", night(0)) == "no_baseline"
+
+
+def test_a_run_that_is_judged_again_is_not_compared_with_itself(airflow: Airflow, tmp_path: Path):
+    mine = result(tmp_path / "1", 30)
+    assert airflow.run(gate(mine), "one", night(1)) == "no_baseline"
+    assert airflow.run(gate(mine), "one", night(1)) == "no_baseline"
+
+
+def test_runs_that_an_asset_started_have_a_date_as_well(airflow: Airflow, tmp_path: Path):
+    airflow.run(gate(result(tmp_path / "1", 30)), "one", night(1), by_asset=True)
+    assert airflow.run(gate(result(tmp_path / "2", 30)), "two", night(2), by_asset=True) == "pass"
+
+
+def test_what_a_person_marked_counts(airflow: Airflow, tmp_path: Path):
+    airflow.run(gate(result(tmp_path / "1", 30)), "one", night(1))
+    with pytest.raises(AirflowFailException):
+        airflow.run(gate(result(tmp_path / "2", 20)), "two", night(2))
+    airflow.states["two"] = "success"
+    assert airflow.run(gate(result(tmp_path / "3", 20)), "three", night(3)) == "pass"
+    airflow.states["two"] = airflow.states["three"] = "failed"
+    with pytest.raises(AirflowFailException, match="run one"):
+        airflow.run(gate(result(tmp_path / "4", 20)), "four", night(4))
+
+
+def test_what_was_skipped_branched_or_let_pass_is_no_baseline(airflow: Airflow, tmp_path: Path):
+    airflow.run(gate(result(tmp_path / "1", 30)), "one", night(1))
+    with pytest.raises(AirflowSkipException, match="regressed"):
+        airflow.run(gate(result(tmp_path / "2", 10), on_regressed="skip"), "two", night(2))
+    branched = gate(result(tmp_path / "3", 10), on_regressed="branch", follow_on_pass="p", follow_on_regressed="r")
+    followed: list[Any] = []
+    branched.do_branch = lambda context, ids: followed.append(ids)  # type: ignore[method-assign]
+    assert airflow.run(branched, "three", night(3)) == "regressed"
+    few = gate(result(tmp_path / "4", 8, 8), on_inconclusive="pass_with_warning")
+    assert airflow.run(few, "four", night(4)) == "inconclusive"
+    good = gate(result(tmp_path / "5", 30), on_regressed="branch", follow_on_pass="p", follow_on_regressed="r")
+    good.do_branch = branched.do_branch  # type: ignore[method-assign]
+    assert airflow.run(good, "five", night(5)) == "pass"
+    assert airflow.verdict("five")["benchmarks"]["gpqa"]["baseline"]["label"] == "run one"
+    assert followed == ["r", "p"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "raised"), [("fail", AirflowFailException), ("skip", AirflowSkipException), ("accept", None)]
+)
+def test_no_baseline_is_as_asked(airflow: Airflow, tmp_path: Path, setting: Any, raised: type[Exception] | None):
+    task = gate(result(tmp_path / "1", 30), on_no_baseline=setting)
+    if raised is None:
+        assert airflow.run(task, "one") == "no_baseline"
+    else:
+        with pytest.raises(raised, match="no_baseline: gpqa: there is no earlier green run to compare with"):
+            airflow.run(task, "one")
+
+
+def test_too_few_tasks_are_red_unless_asked_for_by_name(airflow: Airflow, tmp_path: Path):
+    airflow.run(gate(result(tmp_path / "1", 8, 8)), "one", night(1))
+    with pytest.raises(AirflowFailException, match=r"inconclusive: .* 8 tasks to compare are fewer"):
+        airflow.run(gate(result(tmp_path / "2", 8, 8)), "two", night(2))
+    with pytest.raises(AirflowSkipException):
+        airflow.run(gate(result(tmp_path / "3", 8, 8), on_inconclusive="skip"), "three", night(3))
+
+
+def test_an_incomplete_candidate_does_not_pass(airflow: Airflow, tmp_path: Path):
+    airflow.run(gate(result(tmp_path / "1", 30)), "one", night(1))
+    with pytest.raises(AirflowFailException, match="40 of 41 rollouts"):
+        airflow.run(gate(result(tmp_path / "2", 30, expected=41)), "two", night(2))
+
+
+def test_a_benchmark_that_vanished_is_noticed(airflow: Airflow, tmp_path: Path):
+    both = [result(tmp_path / "1", 30), result(tmp_path / "1", 30, benchmark="aime")]
+    airflow.run(gate([both]), "one", night(1))
+    with pytest.raises(AirflowFailException, match="inconclusive: aime has no result in this run"):
+        airflow.run(gate(result(tmp_path / "2", 30)), "two", night(2))
+    airflow.states["two"] = "success"
+    assert airflow.run(gate(result(tmp_path / "3", 30)), "three", night(3)) == "pass"
+
+
+def test_a_new_benchmark_has_no_baseline_while_the_others_have(airflow: Airflow, tmp_path: Path):
+    airflow.run(gate(result(tmp_path / "1", 30)), "one", night(1))
+    both = [result(tmp_path / "2", 30), result(tmp_path / "2", 30, benchmark="aime")]
+    assert airflow.run(gate(both), "two", night(2)) == "no_baseline"
+    verdicts = {name: part["verdict"] for name, part in airflow.verdict("two")["benchmarks"].items()}
+    assert verdicts == {"gpqa": "pass", "aime": "no_baseline"}
+    both = [result(tmp_path / "3", 30), result(tmp_path / "3", 30, benchmark="aime")]
+    assert airflow.run(gate(both), "three", night(3)) == "pass"
+
+
+def test_a_baseline_whose_files_are_gone_is_inconclusive(airflow: Airflow, tmp_path: Path):
+    old = result(tmp_path / "1", 30)
+    airflow.run(gate(old), "one", night(1))
+    for path in Path(old["job_dir"], "artifacts").iterdir():
+        path.unlink()
+    with pytest.raises(
+        AirflowFailException, match=r"run one has no rewards per task: .*rollouts\.jsonl does not exist"
+    ):
+        airflow.run(gate(result(tmp_path / "2", 30)), "two", night(2))
+    assert airflow.run(gate(result(tmp_path / "3", 30), paired=False), "three", night(3)) == "pass"
+
+
+def test_run_directories_are_read_whoever_made_them(airflow: Airflow, tmp_path: Path):
+    for name, right in (("old", 30), ("new", 20)):
+        result(tmp_path / name, right)
+        result(tmp_path / name, 30, benchmark="aime")
+    with pytest.raises(AirflowFailException, match=r"gpqa mean/reward got worse from 0\.75 to 0\.5"):
+        airflow.run(gate(str(tmp_path / "new"), baseline=f"{tmp_path}/old/"), "one")
+    told = airflow.verdict("one")["benchmarks"]
+    assert {name: part["verdict"] for name, part in told.items()} == {"gpqa": "regressed", "aime": "pass"}
+    assert told["aime"]["candidate"]["rollouts_done"] == 40
+    one = gate(str(tmp_path / "new" / "aime"), baseline=str(tmp_path / "old" / "aime"))
+    assert airflow.run(one, "two") == "pass"
+    with pytest.raises(AirflowFailException, match="holds no benchmark"):
+        airflow.run(gate(str(tmp_path)), "three")
+
+
+def test_the_numbers_of_a_harness_are_read_from_a_directory(airflow: Airflow, tmp_path: Path):
+    for name, score in (("old", 0.9), ("new", 0.7)):
+        folder = tmp_path / name / "own" / "artifacts"
+        folder.mkdir(parents=True)
+        (folder / "results.json").write_text(json.dumps({"a": {"score": score}}))
+    rules = {"own": {"a.score": {"max_drop_percent": 30}}}
+    task = gate(str(tmp_path / "new"), baseline=str(tmp_path / "old"), benchmark_metrics=rules)
+    assert airflow.run(task, "one") == "pass"
+    task = gate(str(tmp_path / "new"), baseline=str(tmp_path / "old"), metrics={"a.score": {}})
+    with pytest.raises(AirflowFailException, match=r"from 0\.9 to 0\.7"):
+        airflow.run(task, "two")
+
+
+def test_a_named_run_and_fixed_numbers(airflow: Airflow, tmp_path: Path):
+    airflow.run(gate(result(tmp_path / "1", 20)), "one", night(1))
+    airflow.run(gate(result(tmp_path / "2", 30)), "two", night(2))
+    assert airflow.run(gate(result(tmp_path / "3", 20), baseline="one"), "three", night(3)) == "pass"
+    with pytest.raises(AirflowFailException, match="baseline is 'nine', and no run"):
+        airflow.run(gate(result(tmp_path / "4", 20), baseline="nine"), "four", night(4))
+    fixed = {"gpqa": {"mean/reward": 0.6}}
+    with pytest.raises(AirflowFailException, match=r"from 0\.6 to 0\.5 \(-0\.1\), against the fixed numbers"):
+        airflow.run(gate(result(tmp_path / "5", 20), baseline=fixed), "five", night(5))
+    with pytest.raises(AirflowFailException, match="numbers are written as"):
+        airflow.run(gate(result(tmp_path / "6", 20), baseline={"gpqa": 0.6}), "six", night(6))
+
+
+def test_results_are_those_of_the_tasks_before_unless_given(airflow: Airflow, tmp_path: Path):
+    task = gate(None)
+    task.upstream_task_ids.add("eval")
+    airflow.xcoms["one", "eval", "return_value"] = result(tmp_path / "1", 30)
+    assert airflow.run(task, "one", night(1)) == "no_baseline"
+    with pytest.raises(AirflowFailException, match="nothing to compare"):
+        airflow.run(task, "empty", night(0))
+
+
+def test_two_results_of_one_benchmark_are_refused(airflow: Airflow, tmp_path: Path):
+    both = [result(tmp_path / "1", 30), result(tmp_path / "2", 30)]
+    with pytest.raises(AirflowFailException, match="two results of gpqa"):
+        airflow.run(gate(both), "one")
+
+
+def test_what_cannot_be_read_is_tried_again(airflow: Airflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    from airflow_gym_provider.results import summary
+
+    monkeypatch.setattr(summary, "_functions", lambda: "gym_summary() { frame summary 0 failed; }")
+    with pytest.raises(AirflowException, match="could not be summarised") as raised:
+        airflow.run(gate(result(tmp_path / "1", 30)), "one")
+    assert not isinstance(raised.value, AirflowFailException)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"on_regressed": "warn"}, "on_regressed is 'warn'"),
+        ({"on_inconclusive": "pass"}, "on_inconclusive is 'pass'"),
+        ({"on_no_baseline": "pass"}, "on_no_baseline is 'pass'"),
+        ({"on_regressed": "branch"}, "branch needs follow_on_pass"),
+    ],
+)
+def test_settings_are_refused_in_the_dag_file(settings: dict[str, Any], told: str):
+    with pytest.raises(ValueError, match=told):
+        gate(None, **settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (
+            {"metrics": {"mean/reward": {"max_dorp": 1}}},
+            r"metrics\['mean/reward'\] of the gate cannot .*max_dorp",
+        ),
+        ({"benchmark_metrics": {"x": {"y": {"max_drop": -1}}}}, r"benchmark_metrics\['x'\]\['y'\].*max_drop is -1"),
+        ({"min_pairs": 0}, "min_pairs is 0"),
+        ({"candidate": "runs/1"}, "candidate is 'runs/1'"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_no_verdict(airflow: Airflow, settings: dict[str, Any], told: str):
+    with pytest.raises(AirflowFailException, match=told):
+        airflow.run(gate(**{"candidate": None, **settings}), "one")
+    assert airflow.xcoms == {}
+
+
+def test_states_are_asked_for_a_few_times_only(airflow: Airflow, tmp_path: Path):
+    mine = result(tmp_path / "1", 30)
+    airflow.run(gate(mine), "run0", night(0))
+    for number in range(1, 50):
+        airflow.xcoms[f"run{number}", "gate", "gym_gate"] = {
+            "run_id": f"run{number}",
+            "at": night(number).isoformat(),
+            "green": ["gpqa"],
+            "fails": True,
+        }
+        airflow.dates[f"run{number}"] = night(number)
+        airflow.states[f"run{number}"] = "failed"
+    airflow.asked = 0
+    assert airflow.run(gate(mine), "last", night(99)) == "pass"
+    assert airflow.asked == 3
