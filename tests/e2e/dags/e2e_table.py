@@ -16,7 +16,7 @@ with DAG("e2e_table", default_args=DEFAULTS):
     nothing_left = rollouts(5, after=3, code=76, resumable={"max_retries": 3})
     GymEvalOperator(task_id="nothing_left", config=config(nothing_left=nothing_left))
     GymEvalOperator(task_id="resultless", config=config(resultless=rollouts(5, after=0, code=0)), results_timeout=5)
-    capped = rollouts(9, after=2, code=75, resumable=NO_RETRY | {"max_walltime": "00:00:20"})
+    capped = rollouts(15, after=2, code=75, resumable=NO_RETRY | {"max_walltime": "00:00:30"})
     GymEvalOperator(task_id="capped", config=config(capped=capped))
     GymEvalOperator(task_id="stopped", config=config(stopped=gate("never")))
     unstarted = config(unstarted=rollouts(3, resumable=NO_RETRY))
