@@ -169,10 +169,13 @@ class Stack:
         self.change("PATCH", f"dags?dag_id_pattern={pattern}&update_mask=is_paused", {"is_paused": False})
         return {dag_id: Run(self, dag_id, run_id or self._scheduled_run(dag_id)) for dag_id, run_id in runs.items()}
 
-    def runs_of(self, dag_id: str, run_type: str) -> list[Run]:
-        """Its runs of one type, oldest first: manual, scheduled, backfill, asset_triggered, operator_triggered."""
+    def runs_of(self, dag_id: str, run_type: str, after: Run | None = None) -> list[Run]:
+        """Its runs of one type (manual, scheduled, backfill, asset_triggered, operator_triggered), oldest first; those
+        that were queued after another began.
+        """
         found = self.api.call("GET", f"dags/{dag_id}/dagRuns?run_type={run_type}&order_by=id&limit=100")["dag_runs"]
-        return [Run(self, dag_id, run["dag_run_id"]) for run in found]
+        since = self.api.call("GET", after.path)["start_date"] if after else ""
+        return [Run(self, dag_id, run["dag_run_id"]) for run in found if run["queued_at"] >= since]
 
     def _queue_run(self, dag_id: str) -> str | None:
         """The id of a new run; none for a DAG with a schedule, which begins one by itself."""
