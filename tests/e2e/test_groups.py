@@ -70,8 +70,8 @@ def test_a_green_result_starts_the_dag_that_waits_for_its_asset(
 ):
     result = run.green(*task)
     dag_id = f"e2e_hears_{benchmark}"
-    wait_until(f"a run of {dag_id}", 60, lambda: stack.runs_of(dag_id, "asset_triggered"))
-    (heard,) = stack.runs_of(dag_id, "asset_triggered")[-1].green("hear")
+    (hearing,) = wait_until(f"a run of {dag_id}", 60, lambda: stack.runs_of(dag_id, "asset_triggered", run))
+    (heard,) = hearing.green("hear")
     assert (heard["cluster"], heard["complete"]) == ("slurm", True)
     assert (heard["rollouts_done"], heard["rollouts_expected"]) == (count, count)
     same = ("benchmark", "metrics", "record", "run_dir", "job_dir", "job_id")

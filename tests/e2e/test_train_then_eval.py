@@ -20,22 +20,23 @@ def served(job_dir: str) -> set[str]:
     return {config["services"]["policy"]["model"], *([PATH] if f"vllm serve {PATH}" in script else [])}
 
 
-def evaluation(stack: Stack, run_type: str) -> Run:
-    wait_until(f"a run of {DAG}", 120, lambda: stack.runs_of(DAG, run_type))
-    return stack.runs_of(DAG, run_type)[-1]
+def evaluation(run: Run, run_type: str) -> Run:
+    """The run that the training has caused."""
+    (found,) = wait_until(f"a run of {DAG}", 120, lambda: run.stack.runs_of(DAG, run_type, run))
+    return found
 
 
-def test_the_event_starts_the_evaluation_of_that_checkpoint(run: Run, stack: Stack):
+def test_the_event_starts_the_evaluation_of_that_checkpoint(run: Run):
     assert run.green("train") == PATH
-    summary = evaluation(stack, "asset_triggered").green("gym_evals.summary", seconds=420)
+    summary = evaluation(run, "asset_triggered").green("gym_evals.summary", seconds=420)
     assert list(summary) == ["gpqa", "aime25"]
     assert [served(found["job_dir"]) for found in summary.values()] == [{PATH}, {PATH}]
     assert [found["rollouts_done"] for found in summary.values()] == [20, 40]
 
 
-def test_another_dag_starts_it_with_conf_in_the_forms_place(run: Run, stack: Stack):
+def test_another_dag_starts_it_with_conf_in_the_forms_place(run: Run):
     run.green("quick_look")
-    summary = evaluation(stack, "operator_triggered").green("gym_evals.summary", seconds=420)
+    summary = evaluation(run, "operator_triggered").green("gym_evals.summary", seconds=420)
     assert list(summary) == ["gpqa"]
     assert served(summary["gpqa"]["job_dir"]) == {PATH}
     assert summary["gpqa"]["rollouts_done"] == 4, "2 samples, twice each"
