@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from airflow_gym_provider.chain.decision import Action as Action
     from airflow_gym_provider.chain.decision import Decision as Decision
     from airflow_gym_provider.chain.decision import decide as decide
+    from airflow_gym_provider.chain.errors import BusyError as BusyError
     from airflow_gym_provider.chain.errors import ChainError as ChainError
     from airflow_gym_provider.chain.errors import CutOffError as CutOffError
     from airflow_gym_provider.chain.errors import ForeignDirectoryError as ForeignDirectoryError
@@ -54,7 +55,7 @@ _HOMES = {
     "cancel": "CancelReport cancel_script read_cancel",
     "counters": "counters_script",
     "decision": "Action Decision decide",
-    "errors": "ChainError CutOffError ForeignDirectoryError SlurmNotFoundError",
+    "errors": "BusyError ChainError CutOffError ForeignDirectoryError SlurmNotFoundError",
     "history": "BY_HAND LOST_GRACE CancelMark ChainHistory",
     "identity": "ChainKey check_path job_name run_dir run_dir_name",
     "limits": "Limits",

@@ -15,5 +15,9 @@ class SlurmNotFoundError(ChainError):
     """No Slurm on the login node's PATH: a setting of the connection is wrong. Trying again cannot help."""
 
 
+class BusyError(ChainError):
+    """Somebody else is at work in the run directory for longer than we wait. Trying again helps."""
+
+
 class CutOffError(ChainError):
     """The answer ended early. What the script had begun it has finished or left findable: look again, that is safe."""

@@ -71,14 +71,15 @@ def look_script(
 ) -> RemoteScript:
     """The script for one look: for each cluster one squeue by name, one sacct by id and one by name; then the results.
 
-    Where no directory is yet, accounting is not asked. The only thing it ever writes is gym-job.json, when a submission
-    was killed before it had written that. Raises ValueError for a path or a cluster that cannot be one.
+    Where no directory is yet, accounting is not asked. It writes only what a killed submission has left undone:
+    gym-job.json, and the end of temporary files. Raises ValueError for a path or a cluster that cannot be one.
     """
     calls = [
         "local gym_names='' gym_plains='' gym_since='' gym_asked=' '\nlocal -A gym_ids=()",
         "gym_look_run || return 0",
         *(f"{settings(place_settings(index, place))}\ngym_look" for index, place in enumerate(places)),
         "gym_look_slurm",
+        *(f"{settings(place_settings(index, place))}\ngym_tidy" for index, place in enumerate(places)),
         "gym_heal",
         '[ -n "$gym_since" ] || return 0',
         *(survey_body(place.results, str(index)) for index, place in enumerate(places) if place.results),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from airflow_gym_provider.chain.endings import clock
-from airflow_gym_provider.chain.errors import ChainError, ForeignDirectoryError
+from airflow_gym_provider.chain.errors import BusyError, ChainError, ForeignDirectoryError
 from airflow_gym_provider.chain.identity import ChainKey
 from airflow_gym_provider.chain.place import DEFAULT_TIMING, NEW_CHAIN, ChainPlace, Seen, Timing
 from airflow_gym_provider.chain.program import place_settings, program, run_settings, settings, whole
@@ -152,7 +152,7 @@ def read_submit(
 ) -> SubmitReport:
     """What the answer to `submit_script`, made for the same `submissions` and `mounts`, says.
 
-    Raises ForeignDirectoryError, ChainError (nothing could be written), CutOffError and SlurmNotFoundError.
+    Raises ForeignDirectoryError, BusyError, ChainError (nothing could be written), CutOffError and SlurmNotFoundError.
     """
     frames = whole(script, answer)
     missing = tuple(mounts[int(frame.arg(0))] for frame in frames.named("mount"))
@@ -174,7 +174,8 @@ def check_run(frames: Frames) -> None:
                 f"the run directory {owner}; nothing was written. Use another job.output_path, or start anew"
             )
         if frame.arg(0) in ("failed", "busy"):
-            raise ChainError(f"the run directory cannot be used: {text}")
+            error = BusyError if frame.arg(0) == "busy" else ChainError
+            raise error(f"the run directory cannot be used: {text}")
 
 
 def _forward(environ: Mapping[str, str]) -> str:

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.definitions.retry_policy import RetryDecision, RetryPolicy
 from airflow.sdk.exceptions import AirflowTaskTimeout
 
-from airflow_gym_provider.chain.errors import CutOffError, ForeignDirectoryError, SlurmNotFoundError
+from airflow_gym_provider.chain.errors import (
+    BusyError,
+    ChainError,
+    CutOffError,
+    ForeignDirectoryError,
+    SlurmNotFoundError,
+)
 from airflow_gym_provider.exceptions import (
     ChainRetry,
     ChainStopped,
@@ -33,7 +39,7 @@ _PEOPLE_MUST_ACT = (
     SlurmNotFoundError,
     ForeignDirectoryError,
 )
-_PASSING = (SlurmUnreachableError, SlurmAnswerCutError, CutOffError)
+_PASSING = (SlurmUnreachableError, SlurmAnswerCutError, CutOffError, BusyError)
 
 ENDLESS = 10_000
 MAX_UNEXPECTED = 5
@@ -84,7 +90,9 @@ class ChainRetryPolicy(RetryPolicy):
     @staticmethod
     def _unexpected(exception: BaseException, context: Context | None) -> RetryDecision:
         count = _count(context, "unexpected")
-        text = f"unexpected {type(exception).__name__}, no. {count}"
+        # Our own words may be shown; what a stranger's exception says may hold anything.
+        what = str(exception) if isinstance(exception, ChainError) else f"unexpected {type(exception).__name__}"
+        text = f"{what}, no. {count}"
         if count >= MAX_UNEXPECTED:
             return RetryDecision.fail(f"{text}: giving up; clear the task to go on with the same chain")
         return RetryDecision.retry(timedelta(seconds=backoff(count)), f"{text} of {MAX_UNEXPECTED}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-__all__ = ["Problem", "ProblemKind", "tool_problem"]
+__all__ = ["Problem", "ProblemKind", "table_problem", "tool_problem"]
 
 
 class ProblemKind(StrEnum):
@@ -52,6 +52,7 @@ _KINDS = (
 )
 _NOT_KNOWN = re.compile(r"Invalid job id specified", re.IGNORECASE)
 _ERROR_LINE = re.compile(r"^(?:s\w+: (?:error|fatal): |slurm_\w+ error: )(.+)", re.MULTILINE)
+_HEADER = re.compile(r"^JOBID(RAW)?[\x1f|]", re.IGNORECASE | re.MULTILINE)
 _TIMEOUT_STATUSES = (124, 137)  # of timeout(1): it ended the tool, or had to kill it
 _ADVICE = (
     "accounting is disabled on this cluster, so how a job ended is known only while squeue remembers it (MinJobAge); "
@@ -79,6 +80,17 @@ def tool_problem(tool: str, status: int | None, stderr: str) -> Problem | None:
         return None
     text = f"{_ADVICE} ({said})" if kind is ProblemKind.ACCOUNTING_DISABLED else said or f"exit status {status}"
     return Problem(f"{tool}: {text}"[:600], kind)
+
+
+def table_problem(tool: str, status: int | None, stderr: str, table: str) -> Problem | None:
+    """As `tool_problem`, of a call that prints a header: an answer without one is none, whatever its exit status.
+
+    A site's wrapper that prints nothing and exits 0 has not said that there are no jobs.
+    """
+    problem = tool_problem(tool, status, stderr)
+    if problem is not None or status or _HEADER.search(table):
+        return problem
+    return Problem(f"{tool}: exit status 0, but its answer lacks the header line", ProblemKind.OTHER)
 
 
 def _kind(status: int, said: str) -> ProblemKind:

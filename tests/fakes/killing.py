@@ -11,15 +11,17 @@ from airflow_gym_provider.slurm.remote import RemoteScript
 
 from .chains import Chains
 
-# Every command of our functions passes here. In the first run it only tells its line.
+# Every command of our functions passes here. In the first run it only tells its line. The variables are settings of the
+# environment, or of a line before.
 TRACED = """\
 set -T
 _hit() {
   if [ -z "$KILL_AT" ]; then
     printf '%s\\n' "$1" >>"$KILL_LOG"
-  elif [ "$1" = "$KILL_AT" ]; then
+  elif [ "$1" = "$KILL_AT" ] && ! [ -e "${KILL_PID-}" ]; then
     trap - DEBUG
-    kill -KILL -- "$KILL_PREFIX$$"
+    [ -z "${KILL_PID-}" ] || printf '%s\\n' "$$" >"$KILL_PID"
+    kill "-${KILL_SIGN:-KILL}" -- "${KILL_WHOM:-${KILL_PREFIX-}$$}"
   fi
 }
 trap '[[ ${FUNCNAME[0]-} != gym_* ]] || _hit "$LINENO"' DEBUG

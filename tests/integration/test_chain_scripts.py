@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import threading
 import time
@@ -12,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from fakes.chains import Chains
-from fakes.killing import a_submission, recover, start, traced
 
 from airflow_gym_provider.chain import Action, ChainKey, OutcomeKind, StagedFile
 
@@ -45,12 +43,6 @@ def submit(chains: Chains, command: str, *options: str, **changes):
     changes = {"files": (StagedFile("job.sh", script, 0o600),)} | changes
     (outcome,) = chains.submit(chains.look(), changes=changes).outcomes.values()
     return outcome
-
-
-def with_job(chains: Chains, changes: dict) -> None:
-    """Every submission of these chains has these changes."""
-    original = chains.submissions
-    chains.submissions = lambda look=None, **more: original(look, **(changes | more))
 
 
 def jobs(cluster, chains: Chains) -> list[str]:
@@ -175,31 +167,3 @@ def test_submitters_at_once_make_one_job(cluster, chains):
         thread.join()
     assert sorted(outcome.kind for outcome in outcomes) == ["changed"] * 3 + ["submitted"]
     assert len(jobs(cluster, chains)) == 1
-
-
-@pytest.mark.slow
-def test_a_kill_at_every_line_leaves_one_job_and_none_lost(cluster, chains, tmp_path):
-    log = tmp_path / "lines"
-    changes = {"files": (StagedFile("job.sh", JOB.format("sleep 300"), 0o600),)}
-    with_job(chains, changes)
-    start(chains, traced(a_submission(chains)), KILL_LOG=str(log)).wait(60)
-    chains.cancel()
-    lines = list(dict.fromkeys(log.read_text().split()))
-    spared = []
-    for number, line in enumerate(lines):
-        victim = Chains(tmp_path / line, chains.slurm, "gpqa", key=replace(chains.key, generation=int(line)))
-        victim.submissions = lambda look=None, victim=victim, **more: Chains.submissions(
-            victim, look, **(changes | more)
-        )
-        process = start(victim, traced(a_submission(victim)), KILL_AT=line, KILL_PREFIX="-" if number % 2 else "")
-        # A line may depend on what Slurm just answered: then that submission ran to its end.
-        if (status := process.wait(60)) != -signal.SIGKILL:
-            assert status == 0
-            spared.append(line)
-        recover(victim)
-        (job_id,) = jobs(cluster, victim)
-        assert victim.file(".gym_job_chain").split() == [job_id]
-        victim.look()
-        assert victim.record()["benchmarks"][0]["job_id"] == job_id
-        victim.cancel(quick=True)
-    assert len(spared) <= len(lines) / 20, f"killed at too few lines: not at {spared}"

@@ -84,6 +84,11 @@ gym_queue() {
       gym_trouble="squeue${cluster:+ on $cluster}: ${rows:-no answer}"
       return 1
     fi
+    # Silence is no answer: without its header this is not squeue that says there is no job.
+    if [[ $rows != *JOBID"$gym_separator"* ]]; then
+      gym_trouble="squeue${cluster:+ on $cluster}: exit status 0, but its answer lacks the header line: $rows"
+      return 1
+    fi
     while IFS=$gym_separator read -r id state _ _ _ _ _ _ dir name _; do
       id=${id%%[+_]*}
       [[ $id =~ ^[0-9]+$ ]] || continue

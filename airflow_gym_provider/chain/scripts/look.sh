@@ -75,10 +75,36 @@ gym_look_slurm() {
   done
 }
 
+# gym_tidy: what a submission that was killed has left in the directory of the benchmark whose gym_ settings are set now,
+# unless another is at work there.
+gym_tidy() {
+  local left=("$gym_dir"/.gym_tmp.*)
+  [ -n "$gym_since" ] && { [ -e "${left[0]}" ] || [ -e "$gym_dir/.gym_intent" ]; } || return 0
+  {
+    if flock -n 9; then
+      rm -f "$gym_dir"/.gym_tmp.*
+      gym_forget_intent
+    fi
+  } 2>/dev/null 9>>"$gym_dir/.gym_chain.lock"
+}
+
+# gym_forget_intent: a job was recorded after it, so it tells nothing any more.
+gym_forget_intent() {
+  local gym_age gym_count
+  [ -e "$gym_dir/.gym_intent" ] && ! gym_in_flight || return 0
+  gym_intent_age
+  if [ "$(gym_read "$gym_dir/.gym_job_chain" | grep -c .)" -gt "$gym_count" ]; then
+    rm -f "$gym_dir/.gym_intent" "$gym_dir/.gym_sbatch.err"
+  fi
+}
+
 # gym_heal: a submission that was killed may have left the record behind its parts.
 gym_heal() {
-  local entry
+  local entry left=("$gym_run"/.gym_tmp.*)
   [ -n "$gym_since" ] || return 0
+  if [ -e "${left[0]}" ]; then
+    { ! flock -n 7 || rm -f "$gym_run"/.gym_tmp.*; } 2>/dev/null 7>>"$gym_run/.gym_run.lock"
+  fi
   for entry in "$gym_run"/*/.gym_record.json; do
     if [ -e "$entry" ] && ! [ "$gym_run/gym-job.json" -nt "$entry" ]; then
       gym_assemble

@@ -78,11 +78,16 @@ gym_same() {
 gym_adopt() {
   local id cluster state
   read -r id cluster state < <(printf '%s' "$gym_live" | sort -n | tail -n 1)
-  if ! gym_has "$id" "$gym_chain" && ! gym_message=$(gym_record "$id" "$cluster" 2>&1); then
-    gym_tell failed
-    return
+  gym_message="job $id is $state"
+  # A live job is held whatever else goes wrong: the next look finds it by its name again.
+  if ! gym_has "$id" "$gym_chain"; then
+    if state=$(gym_record "$id" "$cluster" 2>&1); then
+      gym_in_flight || rm -f "$gym_dir/.gym_intent" "$gym_dir/.gym_sbatch.err"
+    else
+      gym_message+=", but could not be recorded: $state"
+    fi
   fi
-  gym_message="job $id is $state" gym_tell adopted "$id" "$cluster"
+  gym_tell adopted "$id" "$cluster"
 }
 
 # gym_write_found: jobs of ours that ended unrecorded go into the chain. Those the decision did not know of change it.
@@ -128,7 +133,7 @@ gym_in_accounting() {
   local cluster rows id
   for cluster in "${gym_clusters[@]}"; do
     if ! rows=$(gym_sacct "$cluster" "--name=$gym_name" "--starttime=$(gym_utc "$1")") ||
-      [[ $rows == *error:* ]]; then
+      [[ $rows == *error:* || $rows != JobID* && $rows != *$'\n'JobID* ]]; then
       [[ $rows != *"storage is disabled"* ]] || continue
       gym_message="a submission was cut off, and sacct cannot say what came of it: $rows" gym_tell wait "$gym_quiet_seconds"
       return 1

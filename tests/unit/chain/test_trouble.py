@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -76,7 +80,9 @@ def test_a_job_that_could_not_be_recorded_is_told_and_found_again(chains, slurm,
     assert FULL in outcome.text
     look = chains.look()
     assert look.chains["gpqa"].found == ("101",)
-    assert only(chains.submit(look)).kind is OutcomeKind.FAILED
+    held = only(chains.submit(look))
+    assert (held.kind, held.job_id) == (OutcomeKind.ADOPTED, "101"), "a live job is held, recorded or not"
+    assert FULL in held.text
     (slurm.root / "bin" / "mv").unlink()
     assert only(chains.submit(look)).kind is OutcomeKind.ADOPTED
     assert chains.file(".gym_job_chain") == "101\n"
@@ -151,3 +157,47 @@ def only_failed(chains: Chains) -> str:
         return str(error)
     assert outcome.kind is OutcomeKind.FAILED
     return outcome.text
+
+
+def test_an_squeue_that_says_nothing_has_not_said_that_there_is_no_job(chains, slurm):
+    (slurm.root / "bin" / "squeue").write_text("#!/bin/sh\nexit 0\n")
+    outcome = only(chains.submit())
+    assert outcome.kind is OutcomeKind.UNKNOWN
+    assert "header" in outcome.text
+    assert not slurm.calls("sbatch")
+    assert not chains.look().squeue_ok
+
+
+def test_an_sacct_that_says_nothing_has_not_said_that_there_was_no_job(chains, slurm):
+    slurm.plan("sbatch", {"rc": 1, "stderr": "Socket timed out on send/recv operation"})
+    assert only(chains.submit()).kind is OutcomeKind.WAIT
+    chains.age_intent(60)
+    look = chains.look()
+    (slurm.root / "bin" / "sacct").write_text("#!/bin/sh\nexit 0\n")
+    assert only(chains.submit(look)).kind is OutcomeKind.WAIT
+    assert len(slurm.calls("sbatch")) == 1
+
+
+def test_what_a_killed_submission_left_is_cleared_by_a_look(chains, slurm):
+    chains.submit()
+    record = chains.record()
+    for name in (".gym_tmp.aa.job.sh", ".gym_intent"):
+        (chains.directory() / name).write_text("1 0 aa\n")
+    Path(chains.run_dir, ".gym_tmp.aa.gym-job.json").write_text("{")
+    chains.look()
+    assert not list(Path(chains.run_dir).rglob(".gym_tmp.*"))
+    assert not (chains.directory() / ".gym_intent").exists()
+    assert chains.record() == record
+
+
+def test_what_a_submission_at_work_needs_is_left_to_it(chains, slurm):
+    chains.submit()
+    left = [chains.directory() / ".gym_tmp.aa.job.sh", chains.directory() / ".gym_intent"]
+    for path in left:
+        path.write_text("1 0 aa\n")
+    command = ["flock", str(chains.directory() / ".gym_chain.lock"), "sleep", "30"]
+    with subprocess.Popen(command, start_new_session=True) as holder:
+        time.sleep(0.3)
+        chains.look()
+        os.killpg(holder.pid, signal.SIGKILL)
+    assert all(path.exists() for path in left)

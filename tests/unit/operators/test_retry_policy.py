@@ -7,7 +7,7 @@ from airflow.sdk import DAG
 from airflow.sdk.definitions.retry_policy import RetryAction
 from airflow.sdk.exceptions import AirflowTaskTimeout
 
-from airflow_gym_provider.chain.errors import CutOffError, ForeignDirectoryError
+from airflow_gym_provider.chain.errors import BusyError, CutOffError, ForeignDirectoryError
 from airflow_gym_provider.exceptions import (
     ChainRetry,
     ChainStopped,
@@ -58,6 +58,7 @@ def test_what_people_must_look_at_fails_at_once(error, context):
         SlurmAnswerCutError("cut"),
         CutOffError("cut"),
         ChainRetry("AssocMaxSubmitJobLimit", passing=True),
+        BusyError("another submission holds the lock"),
     ],
 )
 def test_what_passes_is_waited_for_without_end_and_less_and_less_often(error, context):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_gym_provider.slurm.troubles import ProblemKind, tool_problem
+from airflow_gym_provider.slurm.troubles import ProblemKind, table_problem, tool_problem
 
 CAPTURED = (Path(__file__).parents[2] / "data" / "slurm" / "22.05" / "down.txt").read_text(encoding="utf-8")
 CASES = re.findall(r"^## (\w+) rc (\d+): (\w+)\n(.*?)(?=^## |\Z)", CAPTURED, re.MULTILINE | re.DOTALL)
@@ -65,3 +65,12 @@ def test_accounting_that_is_disabled_is_explained() -> None:
 def test_any_text_has_a_meaning(tool: str, status: int | None, stderr: str) -> None:
     problem = tool_problem(tool, status, stderr)
     assert problem is None or problem
+
+
+@pytest.mark.parametrize("tool", ["squeue", "sacct"])
+def test_silence_is_no_answer_where_a_header_belongs(tool: str) -> None:
+    assert table_problem(tool, 0, "", "") == f"{tool}: exit status 0, but its answer lacks the header line"
+    assert table_problem(tool, 0, "", "Welcome\nto JOBID\n") is not None
+    assert table_problem(tool, 0, "", "a banner\nJOBID\x1fSTATE\x1fJOBID\n") is None
+    assert table_problem(tool, 0, "", "JobID|State\n") is None
+    assert table_problem("squeue", 1, "slurm_load_jobs error: Invalid job id specified", "") is None
