@@ -65,7 +65,10 @@ class BenchmarkRun:
 
 
 def runs_of_results(results: Any, label: str) -> dict[str, BenchmarkRun]:
-    """Benchmark to run, of results as `GymEvalOperator` returns them: one, or any list of them, nested or not."""
+    """Benchmark to run, of results as `GymEvalOperator` returns them: one, or any list of them, nested or not.
+
+    Or as the summary of `gym_evals` returns them, by name; one that is not green there is not complete.
+    """
     found: dict[str, BenchmarkRun] = {}
     for value in _flat(results):
         run = BenchmarkRun(
@@ -92,6 +95,11 @@ def _flat(results: Any) -> Iterable[Mapping[str, Any]]:
     if isinstance(results, Mapping):
         if "benchmark" in results and "job_dir" in results:
             yield results
+        elif "job_dir" not in results:
+            for name, row in results.items():
+                if isinstance(row, Mapping) and row.get("job_dir"):
+                    green = not row.get("reason") and row.get("complete") is not False
+                    yield {**row, "benchmark": name, "complete": green}
     elif isinstance(results, Iterable) and not isinstance(results, (str, bytes)):
         for value in results:
             yield from _flat(value)

@@ -101,12 +101,11 @@ def judge_gate(
         if candidate is None:
             told = f"{benchmark} has no result in this run"
             found.append(MetricVerdict(benchmark, "*", Outcome.INCONCLUSIVE, told))
-        elif baseline is None:
-            told = f"{benchmark}: there is no earlier green run to compare with"
-            found.append(MetricVerdict(benchmark, "*", Outcome.NO_BASELINE, told))
         elif not wanted:
             told = f"{benchmark}: no metric is asked for"
             found.append(MetricVerdict(benchmark, "*", Outcome.INCONCLUSIVE, told))
+        elif baseline is None:
+            found.append(_first(benchmark, candidate, wanted))
         else:
             found += [
                 _measure(_Case(benchmark, metric, rule, candidate, baseline), settings)
@@ -114,6 +113,17 @@ def judge_gate(
                 for metric in _meant(name, {**baseline.metrics, **candidate.metrics})
             ]
     return GateReport(tuple(_closed(found, settings)))
+
+
+def _first(benchmark: str, candidate: Side, wanted: Mapping[str, MetricRule]) -> MetricVerdict:
+    """Nothing to compare with: but what has no numbers, or not all of them, shall be no baseline either."""
+    metrics = [metric for name in wanted for metric in _meant(name, candidate.metrics)]
+    bad = [metric for metric in metrics if not math.isfinite(candidate.metrics.get(metric, math.nan))]
+    lacks = candidate.incomplete or (f"{', '.join(bad)} is no number in {candidate.label}" if bad else "")
+    told = f"{benchmark}: there is no earlier green run to compare with"
+    if lacks:
+        return MetricVerdict(benchmark, "*", Outcome.INCONCLUSIVE, f"{told}, and it cannot become one: {lacks}")
+    return MetricVerdict(benchmark, "*", Outcome.NO_BASELINE, told)
 
 
 def _meant(name: str, metrics: Mapping[str, float]) -> Sequence[str]:

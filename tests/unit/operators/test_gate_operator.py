@@ -285,6 +285,22 @@ def test_results_are_those_of_the_tasks_before_unless_given(airflow: Airflow, tm
         airflow.run(task, "empty", night(0))
 
 
+def test_the_summary_of_a_task_group_will_do(airflow: Airflow, tmp_path: Path):
+    def summary(folder: Path, reason: str | None = None) -> dict[str, Any]:
+        rows = {
+            name: result(folder, 30, benchmark=name) | {"state": "success", "reason": None} for name in ("gpqa", "aime")
+        }
+        rows["aime"]["reason"] = reason
+        return {name: {key: value for key, value in row.items() if key != "benchmark"} for name, row in rows.items()}
+
+    assert airflow.run(gate(summary(tmp_path / "1")), "one", night(1)) == "no_baseline"
+    assert airflow.run(gate(summary(tmp_path / "2")), "two", night(2)) == "pass"
+    with pytest.raises(AirflowFailException, match=r"inconclusive: aime .*is not complete"):
+        airflow.run(gate(summary(tmp_path / "3", "FAILED 1:0")), "three", night(3))
+    with pytest.raises(AirflowFailException, match=r"inconclusive: aime: .*it cannot become one"):
+        airflow.run(gate(summary(tmp_path / "4", "FAILED 1:0")), "zero", night(0))
+
+
 def test_two_results_of_one_benchmark_are_refused(airflow: Airflow, tmp_path: Path):
     both = [result(tmp_path / "1", 30), result(tmp_path / "2", 30)]
     with pytest.raises(AirflowFailException, match="two results of gpqa"):

@@ -240,6 +240,16 @@ def test_no_baseline_is_an_outcome_of_its_own():
     assert report.sentence == "a: there is no earlier green run to compare with"
 
 
+@pytest.mark.parametrize(
+    "candidate",
+    [side(GOOD, incomplete="97 of 100 rollouts"), side(GOOD, metrics={}), Side("it", {"mean/reward": math.nan})],
+)
+def test_what_is_not_whole_does_not_become_a_baseline(candidate: Side):
+    report = judge_gate({"a": candidate}, {}, REWARD)
+    assert report.outcome is Outcome.INCONCLUSIVE
+    assert "it cannot become one: " in report.sentence
+
+
 def test_the_worst_counts():
     assert worst([Outcome.PASS, Outcome.REGRESSED, Outcome.INCONCLUSIVE]) is Outcome.REGRESSED
     assert worst([Outcome.PASS, Outcome.NO_BASELINE]) is Outcome.NO_BASELINE
