@@ -30,10 +30,15 @@ def follow(api: AirflowApi, dag_id: str, run_id: str, timeout: float) -> tuple[s
     """Print each change of a task and of a Slurm job until the run ends. Its state, and why tasks were retried."""
     began = time.monotonic()
     seen: dict[Any, str] = {}
+    called: dict[tuple[str, int], str] = {}
     reasons: list[str] = []
     while time.monotonic() - began < timeout:
         state = api.run_state(dag_id, run_id)
         tasks = {(task["task_id"], task["map_index"]): task for task in api.tasks(dag_id, run_id)}
+        # Airflow forgets what an instance is called until its next try begins.
+        called |= {key: task["rendered_map_index"] for key, task in tasks.items() if task["rendered_map_index"]}
+        for key, task in tasks.items():
+            task["rendered_map_index"] = called.get(key)
         news: dict[Any, str] = {key: task_news(task) for key, task in tasks.items()} | slurm_news()
         for key, value in news.items():
             if value and seen.get(key) != value:
