@@ -55,7 +55,8 @@ def _login_fields() -> dict[str, Any]:
     """Those of the ssh provider's extras that most connections need; the others go into the extra JSON as there."""
     return {
         "key_file": _text("Key file", "Path of the private key on workers and triggerers"),
-        "private_key": _text("Private key", "Its text, instead of a file", format="password"),
+        # Several lines: a field of one line takes the breaks out of what is pasted, and the key is none any more.
+        "private_key": _text("Private key", "Its text, instead of a file; not shown again", format="multiline"),
         "private_key_passphrase": _text("Passphrase", "Of the private key", format="password"),
         "host_key": _text("Host key", "The login node's public key, such as ssh-ed25519 AAAA…"),
         "no_host_key_check": {

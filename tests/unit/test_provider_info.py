@@ -37,7 +37,7 @@ def test_airflow_takes_the_form_as_it_is(caplog):
         field["label"] for field in fields.values()
     }
     secret = {name for name in fields if widgets[f"extra__slurm__{name}"].is_sensitive}
-    assert secret == {"private_key", "private_key_passphrase"}
+    assert secret == {"private_key_passphrase"}
     assert manager.field_behaviours["slurm"]["hidden_fields"] == ["schema"]
     assert not [record for record in caplog.records if "gym" in record.getMessage()]
 
