@@ -30,6 +30,8 @@ UNDONE = (None, "scheduled", "queued", "running", "deferred", "restarting", "up_
 AIRFLOW_PARTS = ("scheduler", "triggerer", "dag-processor", "api-server")
 SECRET_NAMES = ("E2E_HOST_SECRET", "E2E_FORWARDED_SECRET", "AIRFLOW_VAR_E2E_ARGUMENT_SECRET")
 SETTINGS = {
+    # A user who may look at everything, and one who is known and may do nothing; for the pages' tests.
+    "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,reader:viewer,nobody:",
     "AIRFLOW__CORE__PARALLELISM": "12",
     # DAG files are parsed once, and new ones are found soon.
     "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
@@ -40,7 +42,7 @@ SETTINGS = {
     # So does what a killed scheduler had running, and what a killed worker had.
     "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "20",
     "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "5",
-    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
+    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "120",
 }
 
 
