@@ -43,6 +43,7 @@ class EvalArguments:
     execution_timeout: float | None
     retry_delay: float
     retries: int
+    follow_log: bool = False
 
     def __repr__(self) -> str:
         return f"<EvalArguments benchmark={self.benchmark!r} ssh_conn_id={self.ssh_conn_id!r}>"

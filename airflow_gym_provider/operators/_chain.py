@@ -209,10 +209,11 @@ class ChainTask:
     def _submit(self, seen: Evidence) -> Waiting | None:
         plan, cluster = self.here()
         config = self._config or self._load()
-        environ = _config.whole_environ(self.arguments.environ)
+        forwarded = _config.forwarded(config, _config.whole_environ(self.arguments.environ))
+        hidden = {*config.secret_values(), *forwarded.values()} if self.arguments.follow_log else None
         submission = Submission(
             plan.place,
-            _submit.job_files(config, plan.benchmark, plan.job_dir),
+            _submit.job_files(config, plan.benchmark, plan.job_dir, hidden),
             seen=seen.look.seen,
             found=seen.look.found,
             walltime=seen.decision.walltime,
@@ -222,7 +223,7 @@ class ChainTask:
         )
         extra = {"submitter": "airflow", "dag_id": plan.key["dag_id"], "run_id": plan.key["run_id"]}
         run = _submit.run_files(config, plan.run_dir, plan.chain_key, extra)
-        report = _submit.submit(cluster.hook, config, run, [submission], _config.forwarded(config, environ))
+        report = _submit.submit(cluster.hook, config, run, [submission], forwarded)
         for note in report.notes:
             self.log.warning("%s", note)
         outcome = report.outcomes[plan.benchmark]

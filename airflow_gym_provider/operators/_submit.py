@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from importlib import metadata
@@ -30,6 +30,7 @@ from airflow_gym_provider.exceptions import ChainRetry
 from airflow_gym_provider.jobscript import render_job_script
 from airflow_gym_provider.slurm.refusals import Refusal, read_sbatch
 from airflow_gym_provider.slurm.remote import Answer
+from airflow_gym_provider.slurm.tails import hidden_line
 
 if TYPE_CHECKING:
     from airflow_gym_provider.hooks.slurm import SlurmHook
@@ -39,10 +40,16 @@ _NO_CLUSTER = re.compile(r"No cluster '[^']*' known by database")
 _BUSY_AGAIN = 10.0
 
 
-def job_files(config: SubmitConfig, benchmark: str, job_dir: str) -> tuple[StagedFile, ...]:
-    """The files of one benchmark's directory. Raises AirflowFailException for what cannot be rendered."""
+def job_files(
+    config: SubmitConfig, benchmark: str, job_dir: str, hidden: Iterable[str] | None = None
+) -> tuple[StagedFile, ...]:
+    """The files of one benchmark's directory. `hidden`: what to take out of its log when that is followed; the job
+    script then lists it. Raises AirflowFailException for what cannot be rendered.
+    """
     try:
-        return (StagedFile("job.sh", render_job_script(config, benchmark, job_dir), 0o600),)
+        script = render_job_script(config, benchmark, job_dir)
+        listed = "" if hidden is None else hidden_line(hidden)
+        return (StagedFile("job.sh", f"{script.rstrip()}\n{listed}" if listed else script, 0o600),)
     except SubmitConfigError as err:
         raise AirflowFailException(f"The job script of {benchmark!r} cannot be written:\n{err}") from None
 

@@ -41,6 +41,7 @@ def make_trigger(chain: ChainTask, waiting: Waiting) -> SlurmJobTrigger:
         job_name=plan.job_name,
         benchmark=plan.benchmark,
         rollouts_path=plan.spec.rollouts_path if plan.spec.judged_by == "rollouts" else None,
+        follow_log=arguments.follow_log,
         not_before=time.time() + EVENT_AFTER,
     )
 
@@ -50,6 +51,7 @@ def wait_here(chain: ChainTask, waiting: Waiting) -> dict[str, Any]:
     trigger, hook = make_trigger(chain, waiting), chain.here()[1].hook
     refs = trigger.refs()
     progress = {ref.key: Progress(trigger.rollouts_path) for ref in refs} if trigger.rollouts_path else {}
+    tails = trigger.tails()
     follower, failures = Follower(refs, trigger.lost_after), 0
     interval = max(trigger.poll_interval, hook.poll_floor)
     while True:
@@ -58,8 +60,10 @@ def wait_here(chain: ChainTask, waiting: Waiting) -> dict[str, Any]:
         chain.sleep(max(0.0, min(max(pause, interval), rest)))
         if rest <= interval and chain.deadline is not None and time.time() >= chain.deadline:
             return dict(job_event(EventReason.DEADLINE))
-        look = look_here(hook, refs, progress)
+        look = look_here(hook, refs, progress, tails)
         progress.update(look.progress)
+        for key, news in look.tails.items():
+            tails.pop(key) if news.refused else tails.update({key: news.tail})
         failures = min(failures + 1, 20) if look.slow_down else 0
         lines, event = follower.see(look, time.monotonic())
         for line in lines:

@@ -116,6 +116,8 @@ class GymEvalOperator(_GymOperator):
     :param deferrable: wait in the triggerer (default) or in the worker. Both behave alike.
     :param results_timeout: seconds that complete results may come after the job's end.
     :param lost_timeout: seconds for which squeue and sacct must both answer and not know the job until it is lost.
+    :param follow_log: show new lines of the driver's log while the job runs, without the config's secrets, at most
+        16 KB with each look. job.sh (0600) then also lists what to hide, the values of `forward_env` included.
     :param run_group: share one run directory and record with the other tasks of this name in the DAG run.
     :param execution_timeout: counts from the first start, over all retries and deferrals. When it is over the job is
         cancelled and the task fails.
@@ -130,6 +132,7 @@ class GymEvalOperator(_GymOperator):
         results_timeout: float = 60.0,
         lost_timeout: float = 60.0,
         run_group: str | None = None,
+        follow_log: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -137,6 +140,7 @@ class GymEvalOperator(_GymOperator):
         self.results_timeout = results_timeout
         self.lost_timeout = lost_timeout
         self.run_group = run_group
+        self.follow_log = follow_log
         self._chain: ChainTask | None = None
         # Of a mapped task Airflow knows the outlets from `partial`: one that it has not seen there would be refused.
         if not getattr(self, "_BaseOperator__from_mapped", False):
@@ -215,6 +219,7 @@ class GymEvalOperator(_GymOperator):
             execution_timeout=limit.total_seconds() if limit else None,
             retry_delay=self.retry_delay.total_seconds(),
             retries=int(self.retries or 0),
+            follow_log=bool(self.follow_log),
         )
 
 

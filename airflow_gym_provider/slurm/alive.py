@@ -20,7 +20,7 @@ from airflow_gym_provider.slurm.jobs import JobRef, JobStatus
 from airflow_gym_provider.slurm.queue import parse_squeue, squeue_of_ids, squeue_of_user
 from airflow_gym_provider.slurm.remote import Frames
 from airflow_gym_provider.slurm.settling import Asked, settle
-from airflow_gym_provider.slurm.status import TOOL_SECONDS, StatusReport, answer_of, by_base_id, by_cluster
+from airflow_gym_provider.slurm.status import TOOL_SECONDS, StatusReport, answer_of, by_base_id, by_cluster, half_told
 from airflow_gym_provider.slurm.tables import SEPARATOR
 from airflow_gym_provider.slurm.times import clock_seconds
 from airflow_gym_provider.slurm.troubles import Problem, ProblemKind
@@ -166,11 +166,16 @@ def _read_chunk(
     accounting = sacct_trouble is None or sacct_trouble.kind is not ProblemKind.ACCOUNTING_DISABLED
     told = Asked(again and squeue_trouble is None, sacct_trouble is None, accounting)
     rows, history = by_base_id(parse_squeue(queue)), by_base_id(parse_sacct(records))
-    jobs = {
-        ref.key: settle(ref, rows.get(job_id, []), history.get(job_id, []), told)
-        for job_id in chunk
-        for ref in ids[job_id]
-    }
+    half_rows, half_records = half_told(queue, rows), half_told(records, history)
+    jobs: dict[str, JobStatus] = {}
+    for job_id in chunk:
+        asked = replace(
+            told,
+            squeue_ok=told.squeue_ok and job_id not in half_rows,
+            sacct_ok=told.sacct_ok and job_id not in half_records,
+        )
+        for ref in ids[job_id]:
+            jobs[ref.key] = settle(ref, rows.get(job_id, []), history.get(job_id, []), asked)
     problems = tuple(problem for problem in (squeue_trouble, sacct_trouble) if problem)
     return StatusReport(jobs, told.squeue_ok, told.sacct_ok, problems)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -12,6 +13,7 @@ from airflow_gym_provider.slurm.jobs import JobRef, JobStatus
 from airflow_gym_provider.slurm.queue import QueueRow, parse_squeue, squeue_command
 from airflow_gym_provider.slurm.remote import Frames
 from airflow_gym_provider.slurm.settling import Asked, settle
+from airflow_gym_provider.slurm.tables import SEPARATOR
 from airflow_gym_provider.slurm.troubles import Problem, ProblemKind, tool_problem
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "answer_of",
     "by_base_id",
     "by_cluster",
+    "half_told",
     "parse_status",
     "status_script",
 ]
@@ -29,6 +32,7 @@ __all__ = [
 TOOL_SECONDS = 45
 """How long one call of squeue or sacct may take: squeue itself tries that long while slurmctld is down."""
 
+_LINE_OF_JOB = re.compile(rf"^(\d+)(?:[+_][^\n{SEPARATOR}|]*)?[{SEPARATOR}|]", re.MULTILINE)
 _Row = TypeVar("_Row", QueueRow, JobRow)
 
 
@@ -87,9 +91,14 @@ def parse_status(refs: Sequence[JobRef], frames: Frames) -> StatusReport:
                 ok[tool] = False
                 problems.setdefault(trouble)
         accounting = sacct_trouble is None or sacct_trouble.kind is not ProblemKind.ACCOUNTING_DISABLED
-        asked = Asked(squeue_trouble is None, sacct_trouble is None, accounting)
         rows, history = by_base_id(parse_squeue(queue)), by_base_id(parse_sacct(records))
+        half_rows, half_records = half_told(queue, rows), half_told(records, history)
         for job_id in query.ids:
+            asked = Asked(
+                squeue_trouble is None and job_id not in half_rows,
+                sacct_trouble is None and job_id not in half_records,
+                accounting,
+            )
             for ref in by_id[query.cluster][job_id]:
                 jobs[ref.key] = settle(ref, rows.get(job_id, []), history.get(job_id, []), asked)
     return StatusReport(jobs, ok["squeue"], ok["sacct"], tuple(problems))
@@ -118,6 +127,11 @@ def answer_of(frames: Frames, name: str, tag: str) -> tuple[str, Problem | None]
     ends = [frame for frame in frames.named(f"{name}.end") if frame.arg(0) == tag]
     status = int(ends[0].arg(1)) if ends and ends[0].arg(1).isdecimal() else None
     return text, tool_problem(tool, status, ends[0].text if ends else "")
+
+
+def half_told(text: str, rows: Mapping[str, object]) -> set[str]:
+    """Jobs of which a line is there, but no whole row: nothing is known of them, not even that they are gone."""
+    return set(_LINE_OF_JOB.findall(text)).difference(rows)
 
 
 def by_base_id(rows: Iterable[_Row]) -> dict[str, list[_Row]]:

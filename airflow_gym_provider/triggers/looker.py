@@ -18,6 +18,7 @@ from airflow_gym_provider.triggers.observe import LOOK_TIMEOUT, Observation, pro
 if TYPE_CHECKING:
     from airflow_gym_provider.hooks.slurm import SlurmHook
 
+_CLOCK = "frame clock\nprintf '%(%s)T\\n' -1"
 _THREAD_FROM = 100_000  # bytes of an answer: reading those would hold the event loop for more than a few milliseconds
 
 
@@ -28,6 +29,7 @@ class Looker:
         self._hook = hook
         self._live = LiveRows()
         self._alive: set[str] = set()
+        self._asked: tuple[Mapping[str, JobRef], frozenset[str], tuple[list[JobRef], list[JobRef], str]] | None = None
 
     def forget(self, keys: Iterable[str]) -> None:
         """Jobs that nobody waits for any more."""
@@ -43,10 +45,8 @@ class Looker:
         """
         try:
             await self._hook.aload()
-            alive = [ref for key, ref in refs.items() if key in self._alive]
-            others = [ref for key, ref in refs.items() if key not in self._alive]
-            parts = (alive_script(alive), status_script(others), progress_body(progress), tails_body(tails))
-            body = "\n".join(["frame clock", "printf '%(%s)T\\n' -1", *filter(None, parts)])
+            alive, others, asking = self._ask(refs)
+            body = "\n".join(filter(None, [_CLOCK, asking, progress_body(progress), tails_body(tails)]))
             script = RemoteScript.build(body, needs=("squeue",), **self._hook.script_options)
             answer = await self._hook.arun(script, LOOK_TIMEOUT)
             read = partial(self._read, refs=(alive, others), progress=progress, tails=tails)
@@ -59,6 +59,15 @@ class Looker:
             return Observation.failed(err)
         except Exception as err:  # a bug, or a secrets backend that is away: tasks that wait must hear of it
             return Observation.failed(SlurmTransportError(f"the status call failed: {type(err).__name__}: {err}"))
+
+    def _ask(self, refs: Mapping[str, JobRef]) -> tuple[list[JobRef], list[JobRef], str]:
+        """Which jobs were alive, which are others, and what asks for them: as long as nothing ends, the same again."""
+        if self._asked is None or self._asked[0] is not refs or self._asked[1] != self._alive:
+            alive = [ref for key, ref in refs.items() if key in self._alive]
+            others = [ref for key, ref in refs.items() if key not in self._alive]
+            asking = "\n".join(filter(None, [alive_script(alive), status_script(others)]))
+            self._asked = (refs, frozenset(self._alive), (alive, others, asking))
+        return self._asked[2]
 
     def _read(
         self,

@@ -11,7 +11,7 @@ from airflow_gym_provider.hooks.slurm import SlurmHook
 from airflow_gym_provider.slurm.progress import Progress, parse_progress, progress_body
 from airflow_gym_provider.slurm.remote import Answer, RemoteScript
 from airflow_gym_provider.slurm.status import JobRef, JobStatus, parse_status, status_script
-from airflow_gym_provider.slurm.tails import TailNews
+from airflow_gym_provider.slurm.tails import LogTail, TailNews, read_tails, tails_body
 from airflow_gym_provider.slurm.troubles import Problem, ProblemKind
 
 
@@ -57,14 +57,23 @@ class Observation:
 LOOK_TIMEOUT = 300.0
 
 
-def look_request(refs: Sequence[JobRef], progress: Mapping[str, Progress], options: Mapping[str, Any]) -> RemoteScript:
+def look_request(
+    refs: Sequence[JobRef],
+    progress: Mapping[str, Progress],
+    options: Mapping[str, Any],
+    tails: Mapping[str, LogTail] | None = None,
+) -> RemoteScript:
     """The script of one look at `refs`; `options` as `SlurmHook.script_options`."""
-    body = "\n".join(filter(None, [status_script(refs), progress_body(progress)]))
+    body = "\n".join(filter(None, [status_script(refs), progress_body(progress), tails_body(tails or {})]))
     return RemoteScript.build(body, needs=("squeue",), **options)
 
 
 def read_answer(
-    script: RemoteScript, answer: Answer, refs: Sequence[JobRef], progress: Mapping[str, Progress]
+    script: RemoteScript,
+    answer: Answer,
+    refs: Sequence[JobRef],
+    progress: Mapping[str, Progress],
+    tails: Mapping[str, LogTail] | None = None,
 ) -> Observation:
     """What came back. Never raises: what was cut off stays unknown."""
     frames = script.frames(answer.stdout)
@@ -73,6 +82,7 @@ def read_answer(
     return Observation(
         statuses=report.jobs,
         progress=parse_progress(progress, frames),
+        tails=read_tails(tails or {}, frames),
         answered=report.squeue_ok and report.sacct_ok,
         problems=problems,
         slow_down=slow_down,
@@ -88,11 +98,16 @@ def problems_of(found: Sequence[Problem]) -> tuple[tuple[str, ...], bool]:
     return texts, any(problem.kind is not ProblemKind.ACCOUNTING_DISABLED for problem in found)
 
 
-def look_here(hook: SlurmHook, refs: Sequence[JobRef], progress: Mapping[str, Progress]) -> Observation:
+def look_here(
+    hook: SlurmHook,
+    refs: Sequence[JobRef],
+    progress: Mapping[str, Progress],
+    tails: Mapping[str, LogTail] | None = None,
+) -> Observation:
     """One look from a worker. Never raises what the transport raises: an outage is an observation too."""
-    script = look_request(refs, progress, hook.script_options)
+    script = look_request(refs, progress, hook.script_options, tails)
     try:
-        return read_answer(script, hook.run(script, LOOK_TIMEOUT), refs, progress)
+        return read_answer(script, hook.run(script, LOOK_TIMEOUT), refs, progress, tails)
     except (SlurmAuthenticationError, SlurmSettingsError) as err:
         return Observation.failed(err, fatal=True)
     except SlurmTransportError as err:

@@ -11,6 +11,7 @@ scancel) after at most four.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from airflow_gym_provider.slurm.jobs import JobStatus
@@ -77,6 +78,16 @@ class Outlook:
         if self.starts_at is not None and self.starts_at > now:
             return self.starts_at - now
         return max(interval, (now - self.since) * _WAITED_SHARE)
+
+
+def soonest(outlooks: Iterable[Outlook], now: float, interval: float, enough: float) -> float:
+    """The least `quiet_for` of all; the first that is not above `enough`, when there is one."""
+    least = float("inf")
+    for outlook in outlooks:
+        least = min(least, outlook.quiet_for(now, interval))
+        if least <= enough:
+            break
+    return least
 
 
 def next_wait(last: float, interval: float, floor: float, quiet: float, *, changed: bool) -> float:

@@ -26,7 +26,7 @@ from airflow_gym_provider.slurm.tails import LogTail
 from airflow_gym_provider.triggers.jobs import Subscription, WatchedJob, due_counts, due_tails
 from airflow_gym_provider.triggers.looker import Looker
 from airflow_gym_provider.triggers.observe import Observation
-from airflow_gym_provider.triggers.pace import LONGEST_INTERVAL, MOST, next_wait
+from airflow_gym_provider.triggers.pace import LONGEST_INTERVAL, MOST, NOW, next_wait, soonest
 
 _log = logging.getLogger(__name__)
 _LINGER = 60.0
@@ -47,6 +47,7 @@ class Watcher:
         self._places = {} if places is None else places
         self._tasks: set[Subscription] = set()
         self._jobs: dict[str, WatchedJob] = {}
+        self._refs: dict[str, JobRef] | None = None  # of all jobs, until those change
         self._loop_task: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._guests = 0
@@ -94,6 +95,7 @@ class Watcher:
 
     def _join(self, task: Subscription) -> None:
         self._tasks.add(task)
+        self._refs = None
         for ref in task.refs:
             if ref.key not in self._jobs:
                 self._jobs[ref.key] = WatchedJob(ref, self._now())
@@ -105,6 +107,7 @@ class Watcher:
         if task not in self._tasks:
             return
         self._tasks.discard(task)
+        self._refs = None
         for ref in task.refs:
             job = self._jobs[ref.key]
             job.tasks.remove(task)
@@ -200,8 +203,9 @@ class Watcher:
 
     async def _look(self) -> None:
         now, jobs = self._now(), dict(self._jobs)
-        refs = {key: job.ref for key, job in jobs.items()}
-        look = await self._looker.look(refs, due_counts(jobs.values(), now), due_tails(jobs.values()))
+        if self._refs is None:
+            self._refs = {key: job.ref for key, job in jobs.items()}
+        look = await self._looker.look(self._refs, due_counts(jobs.values(), now), due_tails(jobs.values()))
         self._looked_at = now = self._now()
         self._failures = min(self._failures + 1, 20) if look.slow_down else 0
         self._spread = 1 - random.uniform(0, _JITTER)  # noqa: S311
@@ -216,12 +220,16 @@ class Watcher:
         await self._tell(look, jobs, now)
 
     async def _tell(self, look: Observation, jobs: Mapping[str, WatchedJob], now: float) -> None:
-        news = [job for job in jobs.values() if job.take(look, now)]
+        touched = look.statuses.keys() | look.progress.keys() | look.tails.keys()
+        news = [job for key in touched if (job := jobs.get(key)) is not None and job.take(look, now)]
         hearing = {task for job in news for task in job.tasks}
         hearing.update(task for task in self._tasks if task.problems != look.problems)
         if self._tasks:
             interval = self._interval()
-            quiet = min((job.outlook.quiet_for(now, interval) for job in self._jobs.values()), default=0.0)
+            outlooks = (job.outlook for job in self._jobs.values())
+            # nothing is gained by looking further once it is clear that the interval can neither grow nor shrink
+            enough = interval if self._floor() >= interval else NOW
+            quiet = soonest(outlooks, now, interval, enough)
             self._wait = next_wait(self._wait, interval, self._floor(), quiet, changed=bool(news))
         for number, task in enumerate(hearing):
             task.give(look)

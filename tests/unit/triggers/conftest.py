@@ -17,8 +17,9 @@ class ClockLoop(asyncio.SelectorEventLoop):
         return self.now
 
     def _run_once(self):
-        if not self._ready and self._scheduled:
-            self.now = max(self.now, self._scheduled[0]._when)
+        waiting = [timer for timer in self._scheduled if not timer.cancelled()]
+        if not self._ready and waiting:
+            self.now = max(self.now, min(timer._when for timer in waiting))
         super()._run_once()
 
 
