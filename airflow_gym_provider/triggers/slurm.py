@@ -188,21 +188,25 @@ class SlurmJobTrigger(BaseTrigger):
 
     async def _reason_to_go_on(self) -> str | None:
         """Why nothing is to be cancelled; None when something is. Raises what the way to the cluster raises."""
-        if self.task_instance is None or not has_supervisor():
-            return None
-        try:
-            state = await ask_from_trigger(self.task_instance)
-        except Exception as err:
-            self.log.warning("Airflow does not say whether somebody wants the end of the task: %s", err)
-            return None
+        state = await self._state()
         if state == "deferred":
             return "not cancelled: the task still waits, and another triggerer watches its job"
-        if state in ENDED:
+        if state is None or state in ENDED:
             return None
         # Cleared, or woken by another triggerer's event. A task is woken when its job has ended.
         if await self._lives():
             return None
         return f"nothing to cancel: the job has ended, and the task goes on ({state})"
+
+    async def _state(self) -> str | None:
+        """The task's state, as Airflow knows it; None when it does not say."""
+        if self.task_instance is None or not has_supervisor():
+            return None
+        try:
+            return await ask_from_trigger(self.task_instance)
+        except Exception as err:
+            self.log.warning("Airflow does not say whether somebody wants the end of the task: %s", err)
+            return None
 
     async def _lives(self) -> bool:
         """Whether one of the jobs has not certainly ended."""
@@ -228,7 +232,13 @@ class SlurmJobTrigger(BaseTrigger):
         return read_cancel(script, await watcher.run(script, _KILL_TIMEOUT), [place])[self.benchmark].text
 
     async def _cancel_at_last(self) -> str:
-        """Cancel for the deadline. A login node that is away is tried again for a while; the task tries once more."""
+        """Cancel for the deadline. A login node that is away is tried again for a while; the task tries once more.
+
+        Not when the task waits no longer: a triggerer that hung for long may hold what another has gone on with.
+        """
+        state = await self._state()
+        if state not in (None, "deferred"):
+            return f"not cancelled: the task waits for this job no longer ({state})"
         trouble = ""
         for attempt in range(_CANCEL_TRIES):
             try:

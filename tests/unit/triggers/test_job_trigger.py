@@ -203,6 +203,19 @@ def test_a_task_that_another_triggerer_has_woken_keeps_what_it_does_next(killed_
     assert (watcher.ran, said) == ([], ["nothing to cancel: the job has ended, and the task goes on (running)"])
 
 
+@pytest.mark.parametrize(("state", "cancels"), [("deferred", 1), ("running", 0), ("failed", 0)])
+def test_a_deadline_cancels_only_while_the_task_waits(run, watcher, monkeypatch, state, cancels):
+    async def ask(ti):
+        return state
+
+    monkeypatch.setattr(module, "has_supervisor", lambda: True)
+    monkeypatch.setattr(module, "ask_from_trigger", ask)
+    monkeypatch.setattr(SlurmJobTrigger, "task_instance", "the task instance")
+    events = run(fire(SlurmJobTrigger(["60"], deadline=1060.0, **PLACE)))
+    assert [event["reason"] for event in events] == ["deadline"]
+    assert len(watcher.ran) == cancels
+
+
 def test_without_a_word_from_airflow_a_person_is_believed_to_be_behind_it(killed_in, watcher, said):
     killed_in(ConnectionError("away"))
     assert "away" in said[0]
