@@ -108,7 +108,7 @@ def _regressed(verdict: Mapping[str, Any]) -> bool:
 
 
 def _worse(verdict: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The benchmarks of a verdict over several that regressed."""
+    """The benchmarks of a gate's verdict that regressed."""
     parts = verdict.get("benchmarks")
     named = [{"benchmark": name, **part} for name, part in parts.items()] if isinstance(parts, Mapping) else parts or []
     return [part for part in named if isinstance(part, Mapping) and part.get("verdict") == _REGRESSED]
@@ -116,14 +116,19 @@ def _worse(verdict: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _reason(exception: object, verdict: Mapping[str, Any]) -> str:
     """Of our own and Airflow's exceptions the text; of others, which may hold anything, the class."""
-    sentences = [str(part.get("reason") or "") for part in (verdict, *_worse(verdict))]
-    if told := [sentence for sentence in dict.fromkeys(sentences) if sentence]:
-        return "\n".join(told)
+    if _regressed(verdict):
+        own, each = _sentence(verdict), [_sentence(part) for part in _worse(verdict)]
+        if told := own or "\n".join(sentence for sentence in each if sentence):
+            return told
     if isinstance(exception, AirflowException):
         return str(exception)
     if isinstance(exception, AirflowTaskTimeout):
         return "execution_timeout is over"
     return f"unexpected {type(exception).__name__}, see the log" if exception is not None else ""
+
+
+def _sentence(part: Mapping[str, Any]) -> str:
+    return str(part.get("sentence") or part.get("reason") or "")
 
 
 def _named(reason: str) -> str:
@@ -139,8 +144,9 @@ def _values(ti: Any, verdict: Mapping[str, Any]) -> dict[str, Any]:
         place = {}
     result = _xcom(ti, "return_value")
     worse = _worse(verdict)
-    named = worse[0] if len(worse) == 1 else {}
-    return {**place, **result, **{key: value for key, value in verdict.items() if value is not None}, **named}
+    named = worse[0] if len(worse) == 1 else {"benchmark": ", ".join(str(part["benchmark"]) for part in worse)}
+    told = {key: value for part in (verdict, named) for key, value in part.items() if value}
+    return {**place, **result, **told}
 
 
 def _xcom(ti: Any, key: str) -> Mapping[str, Any]:
@@ -164,7 +170,8 @@ def _counts(values: Mapping[str, Any], reason: str) -> tuple[int | None, int | N
 def _metrics(values: Mapping[str, Any]) -> dict[str, float]:
     metrics = values.get("metrics")
     pairs = metrics.items() if isinstance(metrics, Mapping) else ()
-    numbers = {str(name): value for name, value in pairs if isinstance(value, int | float)}
+    plain = {name: value.get("candidate") if isinstance(value, Mapping) else value for name, value in pairs}
+    numbers = {str(name): value for name, value in plain.items() if isinstance(value, int | float)}
     return dict(list(numbers.items())[:_MOST_METRICS])
 
 

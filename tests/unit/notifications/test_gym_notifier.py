@@ -123,12 +123,20 @@ def test_a_gate_that_says_regressed_whatever_its_task_does(sent, xcoms):
 
 
 def test_a_gate_over_several_benchmarks_names_those_that_regressed(sent, xcoms):
-    xcoms["gym_verdict"] = {
-        "benchmarks": {
-            "gpqa": {"verdict": "pass", "reason": "nothing moved"},
-            "aime25": {"verdict": "regressed", "reason": "aime25 fell"},
-        }
-    }
+    """In the form of GymGateOperator."""
+    fell = {"verdict": "regressed", "sentence": "fell", "metrics": {"mean/reward": {"baseline": 0.8, "candidate": 0.7}}}
+    verdict = {"verdict": "regressed", "sentence": "aime25 fell from 0.8 to 0.7", "action": "fail", "run_id": "r"}
+    xcoms["gym_verdict"] = verdict | {"benchmarks": {"gpqa": {"verdict": "pass"}, "aime25": fell}}
+    told = GymNotifier(Told("{{ gym.benchmark }}: {{ gym.reason }} {{ gym.metrics }}"))
+    told(context(AirflowFailException("regressed: aime25 fell from 0.8 to 0.7")))
+    xcoms["gym_verdict"]["benchmarks"]["gpqa"] = fell
+    told(context(None, "success"))
+    assert sent[0] == "aime25: aime25 fell from 0.8 to 0.7 {'mean/reward': 0.7}"
+    assert sent[1].startswith("gpqa, aime25: aime25 fell from 0.8 to 0.7 ")
+
+
+def test_a_verdict_without_a_sentence_of_its_own(sent, xcoms):
+    xcoms["gym_verdict"] = {"benchmarks": [{"benchmark": "aime25", "verdict": "regressed", "reason": "aime25 fell"}]}
     GymNotifier(Told("{{ gym.benchmark }}: {{ gym.reason }}"))(context(None, "success"))
     assert sent == ["aime25: aime25 fell"]
 
