@@ -28,6 +28,8 @@ TABLE_CAP = 8 * 1024 * 1024
 """Bytes of per-task rewards that are fetched at most: some 100,000 tasks."""
 RESULTS_CAP = 1024 * 1024
 """Bytes of a custom harness's results.json that are fetched at most."""
+LARGE = 64 * 1024 * 1024
+"""Bytes of rollouts from which on they are summarised one file at a time on a login node."""
 QUANTILES = ("0.05", "0.25", "0.5", "0.75", "0.95")
 BINS = 10
 _CLASSES_SHOWN = 4
@@ -118,18 +120,25 @@ def table_path(rollouts_path: str) -> str:
     return beside(rollouts_path, "_task_rewards.tsv")
 
 
-def summary_body(rollouts_path: str, tag: str = "0", *, tasks: bool = False, results_path: str | None = None) -> str:
+def summary_body(
+    rollouts_path: str,
+    tag: str = "0",
+    *,
+    tasks: bool = False,
+    table_cap: int = TABLE_CAP,
+    results_path: str | None = None,
+) -> str:
     """Bash that summarises one benchmark, for a RemoteScript that needs no programs of Slurm's.
 
-    `tag` tells its frames from others'; `tasks` asks for the rewards of each task as well; `results_path` names a
-    custom harness's results.json, to be read too. Takes about a minute for 2 GB where there is a Python 3, three with
-    awk alone. Raises ValueError for a tag or path that cannot be passed on.
+    `tag` tells its frames from others'; `tasks` asks for the rewards of each task as well, if they are no more than
+    `table_cap` bytes; `results_path` names a custom harness's results.json, to be read too. Takes about a minute for
+    2 GB where there is a Python 3, three with awk alone. Raises ValueError for a tag or path that cannot be passed on.
     """
     if not re.fullmatch(r"[\w.+-]+", tag):
         raise ValueError(f"tag {tag!r} is not one plain word")
     paths = (rollouts_path, beside(rollouts_path, "_failures.jsonl"), table_path(rollouts_path))
     what = "table" if tasks else "summary"
-    body = f"{_functions()}\ngym_summary {tag} {' '.join(map(quote, paths))} {what} {TABLE_CAP}\n"
+    body = f"{_functions()}\ngym_summary {tag} {' '.join(map(quote, paths))} {what} {table_cap:d}\n"
     if results_path is not None:
         body += f"gym_results {tag} {quote(results_path)} {RESULTS_CAP}\n"
     return body
@@ -248,5 +257,5 @@ def _functions() -> str:
             ("distribution_awk", "distribution.awk"),
         )
     }
-    lines = [f"_gym_{name}={quote(text)}" for name, text in programs.items()]
+    lines = [f"_gym_large={LARGE}", *(f"_gym_{name}={quote(text)}" for name, text in programs.items())]
     return "\n".join([*lines, (folder / "summary.sh").read_text(encoding="utf-8")])

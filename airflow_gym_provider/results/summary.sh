@@ -41,6 +41,11 @@ _gym_table() {
     printf '%s' "$table"
     return 0
   fi
+  # What takes minutes is done one at a time on this node, whoever asks: many benchmarks may end together. What takes
+  # seconds does not wait behind it. A folder can be locked without being written; where it cannot, nobody waits.
+  if [ "$(stat -L -c %s -- "$rollouts")" -gt "$_gym_large" ]; then
+    exec 9<"${TMPDIR:-/tmp}" && flock -w 300 9 2>/dev/null
+  fi
   made=$(mktemp -- "$table.XXXXXX" 2>/dev/null) || made=$(mktemp) || return 1
   for reader in python awk; do
     if [ "$reader" = python ] && ! python3 -I -S -c 'import json, sys; sys.exit(sys.version_info < (3, 6))' 2>/dev/null; then
@@ -64,10 +69,7 @@ gym_summary() {
     frame summary "$tag" missing
     return
   fi
-  # One at a time on this node, whoever asks: two hundred benchmarks may end together. A folder can be locked unwritten.
-  exec 9<"${TMPDIR:-/tmp}" && flock -w 300 9 2>/dev/null
   path=$(_gym_table "$rollouts" "$failures" "$table")
-  exec 9<&-
   if [ -z "$path" ]; then
     frame summary "$tag" failed
   elif [ "$what" = table ] && [ "$(stat -c %s -- "$path")" -gt "$cap" ]; then

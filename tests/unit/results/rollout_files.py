@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_gym_provider.results import Summary, parse_summary, summary_body
+from airflow_gym_provider.results.summary import TABLE_CAP
 from airflow_gym_provider.slurm.remote import RemoteScript
 
 PACKAGE = Path(__file__).parents[3] / "airflow_gym_provider" / "results"
@@ -77,10 +78,15 @@ def path_without(folder: Path, *programs: str) -> str:
 
 
 def summarise(
-    rollouts: Path, *, tasks: bool = True, path: str | None = None, user: str | None = None, **environ: str
+    rollouts: Path,
+    *,
+    table_cap: int = TABLE_CAP,
+    path: str | None = None,
+    user: str | None = None,
+    **environ: str,
 ) -> Summary:
     """The summary of a file, made by a bash as a login node would run it."""
-    script = RemoteScript.build(summary_body(str(rollouts), tasks=tasks), needs=())
+    script = RemoteScript.build(summary_body(str(rollouts), tasks=True, table_cap=table_cap), needs=())
     environ["PATH"] = path or os.environ["PATH"]
     done = subprocess.run(["bash", "-s"], input=script.text, capture_output=True, text=True, env=environ, user=user)
     assert done.stderr == ""

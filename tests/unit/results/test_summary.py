@@ -172,10 +172,38 @@ def test_no_room_is_told(tmp_path: Path):
     assert "could not be summarised" in summarise(write(tmp_path / "rollouts.jsonl", [rollout()]), path=path).problem
 
 
-def test_more_tasks_than_are_fetched_leave_the_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(summary, "TABLE_CAP", 1000)
-    found = summarise(write(tmp_path / "rollouts.jsonl", [rollout(task) for task in range(100)]))
+def test_more_tasks_than_are_fetched_leave_the_summary(tmp_path: Path):
+    found = summarise(write(tmp_path / "rollouts.jsonl", [rollout(task) for task in range(100)]), table_cap=1000)
     assert (found.tasks, found.rewards, found.problem) == (100, None, "")
+
+
+def test_large_files_go_one_at_a_time_and_small_ones_do_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    write(tmp_path / "rollouts.jsonl", [rollout()])
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    summary._functions.cache_clear()
+    # as a large one would, until it is done
+    holder = subprocess.Popen(
+        ["flock", str(scratch), "sh", "-c", "echo held; read line"], stdin=-1, stdout=-1, text=True
+    )
+    assert holder.stdout is not None
+    assert holder.stdin is not None
+    assert holder.stdout.readline() == "held\n"
+    assert summarise(tmp_path / "rollouts.jsonl", TMPDIR=str(scratch)).rollouts == 1
+    Path(table_path(str(tmp_path / "rollouts.jsonl"))).unlink()
+    monkeypatch.setattr(summary, "LARGE", 1)
+    summary._functions.cache_clear()
+    found: list[int] = []
+    waiting = threading.Thread(
+        target=lambda: found.append(summarise(tmp_path / "rollouts.jsonl", TMPDIR=str(scratch)).rollouts)
+    )
+    waiting.start()
+    waiting.join(2)
+    assert found == []
+    holder.communicate("\n")
+    waiting.join(60)
+    assert found == [1]
+    summary._functions.cache_clear()
 
 
 @settings(max_examples=20, deadline=None)
