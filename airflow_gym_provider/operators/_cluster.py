@@ -26,6 +26,8 @@ LOOK_TIMEOUT = 300.0
 SUMMARY_TIMEOUT = 1800.0
 """Seconds. Rollouts of 2 GB take one to three minutes, and may wait for those of other benchmarks."""
 _CANCEL_TIMEOUT = 60.0
+_TABLE_CAP = 512 * 1024
+"""Bytes of rewards per task that are fetched for Airflow to keep: of more, they would not fit there."""
 KILL_SECONDS = 4.0
 """Airflow sends SIGKILL 5 s after it has called on_kill."""
 
@@ -65,7 +67,9 @@ class Cluster:
         """What a finished chain's rollouts come to, and a custom harness's numbers. Never raises: see `problem`."""
         spec = self.plan.spec
         own = posixpath.join(self.plan.job_dir, RESULTS_FILE) if spec.judged_by == "exit_status" else None
-        script = RemoteScript.build(summary_body(spec.rollouts_path, results_path=own), needs=())
+        script = RemoteScript.build(
+            summary_body(spec.rollouts_path, tasks=True, table_cap=_TABLE_CAP, results_path=own), needs=()
+        )
         try:
             answer = self.hook.run(script, SUMMARY_TIMEOUT)
         except SlurmTransportError as err:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_gym_provider.exceptions import SlurmTransportError
 from airflow_gym_provider.jobscript import quote
+from airflow_gym_provider.results import keep_rewards
 from airflow_gym_provider.slurm.remote import RemoteScript
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 RECORD = "gym-job.json"
 MAX_XCOM_BYTES = 48 * 1024
+MAX_ROLLOUTS_BYTES = 1000
+"""What Airflow's database keeps of a benchmark's rollouts, however many they are."""
 _TAIL_LINES = 40
 _TAIL_BYTES = 16 * 1024
 _TAIL = """\
@@ -35,6 +38,7 @@ def place_values(plan: ChainPlan, job_id: str) -> dict[str, Any]:
     """Where a chain lies and its present job: what is pushed before a deferral, for people, links and pages."""
     return {
         "benchmark": plan.benchmark,
+        "cluster": plan.bounds.compute,
         "job_id": job_id,
         "run_dir": plan.run_dir,
         "job_dir": plan.job_dir,
@@ -52,7 +56,8 @@ def result_values(
 ) -> dict[str, Any]:
     """The task's return value. Times are seconds; at most 48 KB: `metrics_left_out` metrics did not fit.
 
-    `summary` is `Summary.values()`, less than 1 KB. The metrics are gym's, and those of a custom harness.
+    `summary` is `Summary.values()`; with `task_rewards`, the mean reward of each task, it is less than 1 KB. Of tasks
+    that do not fit there are none. The metrics are gym's, and those of a custom harness.
     """
     newest = look.jobs[-1]
     metrics = {**summary.metrics, **(look.survey.metrics if look.survey is not None else {})}
@@ -68,6 +73,8 @@ def result_values(
         "failed_steps": list(newest.failed_steps)[:20],
         "summary": summary.values(),
     }
+    if summary.rewards is not None:
+        values["task_rewards"] = keep_rewards(summary.rewards, MAX_ROLLOUTS_BYTES - len(json.dumps(values["summary"])))
     kept = _fitting(metrics, MAX_XCOM_BYTES - len(json.dumps(values)))
     return values | {"metrics": kept, "metrics_left_out": len(metrics) - len(kept)}
 

@@ -4,6 +4,7 @@ Pure. `gate` and `paired` are not imported here: they bring SciPy, which no DAG 
 """
 
 from airflow_gym_provider.results.harness import RESULTS_FILE, HarnessError, harness_metrics
+from airflow_gym_provider.results.kept import keep_rewards, kept_rewards
 from airflow_gym_provider.results.metrics import MetricsError, key_metrics
 from airflow_gym_provider.results.summary import Spread, Summary, parse_summary, summary_body, table_path
 from airflow_gym_provider.results.survey import FileFacts, Survey, parse_survey, survey_body
@@ -26,6 +27,8 @@ __all__ = [
     "compare_tasks",
     "harness_metrics",
     "judge",
+    "keep_rewards",
+    "kept_rewards",
     "key_metrics",
     "parse_summary",
     "parse_survey",

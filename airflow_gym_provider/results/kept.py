@@ -20,7 +20,7 @@ __all__ = ["keep_rewards", "kept_rewards"]
 _SIGNS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz+/"
 _STEPS = len(_SIGNS) - 1
 _NONE = "-"
-_LARGEST = 4 * 1024 * 1024
+_LARGEST = 64 * 1024
 """Bytes that are unpacked at most: whoever may write XComs wrote the packed ones."""
 
 
@@ -59,7 +59,10 @@ def kept_rewards(kept: object) -> tuple[TaskRewards, str] | None:
         return None
     try:
         data = base64.b64decode(str(kept["packed"]), validate=True)
-        text = zlib.decompressobj().decompress(data, _LARGEST).decode()
+        unpacking = zlib.decompressobj()
+        text = unpacking.decompress(data, _LARGEST).decode()
+        if unpacking.unconsumed_tail:
+            return None
         values = [float(value) for value in kept["values"]]
         signs, *names = text.split("\n")
         names = names or [str(at) for at in range(len(signs))]

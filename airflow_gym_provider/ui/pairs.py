@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_gym_provider.results.kept import kept_rewards
+from airflow_gym_provider.results.summary import table_path
 from airflow_gym_provider.results.tasks import Pair, compare_tasks
 
 SHOWN = 200
@@ -40,7 +41,7 @@ def read_pairs(before: object, after: object) -> Pairs:
         result: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
         kept = kept_rewards(result.get("task_rewards"))
         if kept is None:
-            return Pairs(f"Of the {name} run no rewards by task are kept in Airflow{_where(result)}.")
+            return Pairs(f"Of the {name} run no rewards by task are kept in Airflow{_where(result)}")
         found.append(kept)
     (old, old_prompts), (new, new_prompts) = found
     compared = compare_tasks(old, new)
@@ -56,5 +57,7 @@ def read_pairs(before: object, after: object) -> Pairs:
 
 def _where(result: Mapping[str, Any]) -> str:
     """Where they are instead."""
-    path = result.get("task_rewards_path")
-    return f": they are too many. They lie on the cluster in {path}" if isinstance(path, str) and path else ""
+    path = result.get("rollouts")
+    if not isinstance(path, str) or not path:
+        return ""
+    return f". Rewards of very many tasks are not; they lie on the cluster in {table_path(path)}"

@@ -129,7 +129,7 @@ def test_two_runs_side_by_side(us, evaluations):
 
 def test_tasks_that_are_too_many_to_be_kept_are_said_to_be_elsewhere(us, evaluations):
     for _ in range(2):
-        evaluations.run("ours", [evaluation("gpqa", task_rewards_path="/runs/x/rollouts_task_rewards.tsv")])
+        evaluations.run("ours", [evaluation("gpqa", rollouts="/runs/x/rollouts.jsonl", task_rewards=None)])
     page = read(us.get("dags/ours/compare", params={"name": "gpqa"}).text)
     assert "/runs/x/rollouts_task_rewards.tsv" in page.one("p", id="no-pairs").text
 
@@ -221,7 +221,7 @@ def test_without_the_chains_xcom_the_jobs_are_there_without_times(us, evaluation
 def hostile(evaluations):
     said = {"benchmarks": {HOSTILE: {"verdict": "regressed", "reason": HOSTILE}}}
     chain = {"jobs": [{"id": HOSTILE, "state": HOSTILE, "nodes": HOSTILE, "reason": HOSTILE}], "reason": HOSTILE}
-    results = {"metrics": {HOSTILE: 0.5}, "task_rewards_path": HOSTILE, "job_dir": HOSTILE, "failed_steps": [HOSTILE]}
+    results = {"metrics": {HOSTILE: 0.5}, "rollouts": HOSTILE, "job_dir": HOSTILE, "failed_steps": [HOSTILE]}
     tasks = [
         evaluation(HOSTILE, cluster=HOSTILE, task_id="t", xcoms={"gym_chain": chain}, **results),
         task("gate", gym_verdict=said),
