@@ -110,8 +110,8 @@ class GymEvalOperator(_GymOperator):
     :param environ: names to values for `host:` and `forward_env`, before the worker's environment. Templates in values
         are rendered, and neither they nor the values are stored or shown. In a mapped task give templates only:
         Airflow stores what `partial` and `expand` are given.
-    :param ssh_conn_id: connection (type slurm or ssh) of the login node, whose account, partition and output path stand in
-        for what the config leaves out; None when Slurm's commands are on the worker (templated).
+    :param ssh_conn_id: connection (type slurm or ssh) of the login node, whose account, partition and output path stand
+        in for what the config leaves out; None when Slurm's commands are on the worker (templated).
     :param poll_interval: seconds between two looks at the job; the connection's extra `poll_interval` (30 unless given)
         is the shortest. All tasks that wait for one login node share one look.
     :param deferrable: wait in the triggerer (default) or in the worker. Both behave alike.
