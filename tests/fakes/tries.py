@@ -87,7 +87,7 @@ class Tries:
             pid, end = self._pids.setdefault(number, Future()), self._ends.setdefault(number, Future())
             self.process.stdin.write(json.dumps([number, asdict(order)]) + "\n")
             self.process.stdin.flush()
-        return pid.result(60), end
+        return pid.result(200), end
 
     def close(self) -> None:
         self.process.stdin.close()

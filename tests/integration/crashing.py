@@ -95,7 +95,7 @@ class Ground:
                 self.words += [f"    {line}" for line in chain.story()]
         return tally
 
-    def _remote_processes(self, seconds: float = 40) -> list[str]:
+    def _remote_processes(self, seconds: float = 90) -> list[str]:
         """Processes of logins that are still there some time after the last one."""
         mine = f"SLURM_CONF={self.cluster.exports['SLURM_CONF']}"
         deadline = time.monotonic() + seconds
@@ -265,7 +265,7 @@ class Try:
         self.order, self.pid, self.end, self.result = order, pid, end, result
         self.status: int | None = None
 
-    def wait(self, seconds: float = 200) -> int:
+    def wait(self, seconds: float = 400) -> int:
         """Its exit status, negative for a signal."""
         self.status = self.end.result(seconds)
         with suppress(OSError):
@@ -284,7 +284,7 @@ class Try:
             return False
 
 
-def wait_for(what: str, found: Callable[[], Any], seconds: float = 60) -> Any:
+def wait_for(what: str, found: Callable[[], Any], seconds: float = 200) -> Any:
     """Until it is true."""
     deadline = time.monotonic() + seconds
     while not (value := found()):

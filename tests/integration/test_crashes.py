@@ -24,7 +24,8 @@ from fakes.tries import Tries
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 
-# Rooms that talk to the login node: each of their lines. Of the others, which only compute in between, some.
+# Rooms that talk to the login node: every second of their lines. Of the others, which only compute in between, some.
+# (The soak takes them all.)
 TALKING = (
     "hooks/slurm.py",
     "hooks/transport.py",
@@ -81,10 +82,10 @@ def client_places(ground: Ground) -> list[str]:
     return list(dict.fromkeys(log.read_text().split()))
 
 
-def chosen(places: list[str], every: int) -> list[str]:
+def chosen(places: list[str]) -> list[str]:
     talking = [place for place in places if place.startswith(TALKING)]
     others = [place for place in places if not place.startswith(TALKING)]
-    return sorted({*talking, *others[::every]}, key=places.index)
+    return sorted({*talking[::2], *others[::16]}, key=places.index)
 
 
 def struck(ground: Ground, place: str, number: int, kind: str) -> bool:
@@ -97,11 +98,11 @@ def struck(ground: Ground, place: str, number: int, kind: str) -> bool:
 
 @pytest.mark.parametrize("share", range(SHARES))
 def test_a_client_killed_at_every_step(ground: Ground, judge, share: int):
-    places = chosen(client_places(ground), 6)[share::SHARES]
+    places = chosen(client_places(ground))[share::SHARES]
     kinds = ["waiting", "held", "waiting", "running"]
     died = ground.together(lambda at: struck(ground, places[at], at, kinds[at % 4]), range(len(places)), at_once=6)
     judge("client killed at a line", sum(died))
-    assert sum(died) >= 0.9 * len(places) > 40
+    assert sum(died) >= 0.9 * len(places) > 50
 
 
 # -- the other end ----------------------------------------------------------------------------------------------------
@@ -148,7 +149,7 @@ def test_a_connection_cut_after_any_byte(ground: Ground, judge, cluster):
     port = int(cluster.exports["GYM_SSH_PORT"])
     whole = Proxy(port)
     ground.chain("whole").try_once(environ=over(cluster, whole))
-    cuts = [(way, count * share // 24) for way, count in whole.passed.items() for share in range(1, 25)]
+    cuts = [(way, count * share // 18) for way, count in whole.passed.items() for share in range(1, 19)]
 
     def strike(at: int) -> bool:
         way, count = cuts[at]
@@ -162,7 +163,7 @@ def test_a_connection_cut_after_any_byte(ground: Ground, judge, cluster):
     cut = ground.together(strike, range(len(cuts)), at_once=16)
     whole.close()
     judge("connection cut after n bytes", sum(cut))
-    assert sum(cut) >= 40
+    assert sum(cut) >= 30
 
 
 def over(cluster, proxy: Proxy, **extra: str) -> dict[str, str]:
@@ -175,7 +176,7 @@ def over(cluster, proxy: Proxy, **extra: str) -> dict[str, str]:
 
 
 def test_a_client_frozen_while_a_second_try_runs(ground: Ground, judge):
-    places = chosen(client_places(ground), 30)[::16]
+    places = chosen(client_places(ground))[::10]
 
     def strike(at: int) -> bool:
         chain = ground.chain(f"frozen {at}", ["waiting", "running", "held"][at % 3])
@@ -190,7 +191,7 @@ def test_a_client_frozen_while_a_second_try_runs(ground: Ground, judge):
 
     frozen = ground.together(strike, range(len(places)), at_once=8)
     judge("client frozen, a second try beside it", sum(frozen))
-    assert sum(frozen) >= 15
+    assert sum(frozen) >= 12
 
 
 def test_a_remote_shell_frozen_while_a_second_try_runs(ground: Ground, judge):
@@ -387,7 +388,7 @@ def test_faults_at_random_for_long(ground: Ground, judge, cluster):
     batch = 0
     while time.monotonic() < deadline:
         batch += 1
-        kills = sum(ground.together(soak.strike, [soak.dice.random() for _ in range(48)], at_once=16))
+        kills = sum(ground.together(soak.strike, [soak.dice.random() for _ in range(24)], at_once=12))
         tally = judge(f"random faults, seed {seed}", kills)
         print(f"batch {batch}: {tally.kills} faults, nothing doubled, lost or left")
         ground.end()
@@ -452,7 +453,7 @@ class Soak:
 
     def frozen(self, chain: Chain, dice: random.Random) -> int:
         first = chain.start(place=dice.choice(self.places), sign=signal.SIGSTOP)
-        wait_for("the first try stops or ends", lambda: first.stopped() or first.end.done(), 200)
+        wait_for("the first try stops or ends", lambda: first.stopped() or first.end.done())
         frozen = first.stopped()
         chain.try_once()
         first.signal(signal.SIGCONT)
