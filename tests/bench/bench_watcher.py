@@ -3,8 +3,8 @@
     bash docker/cluster.sh up --dir /tmp/bench
     python tests/bench/bench_watcher.py --cluster /tmp/bench [--jobs 1 20 100 1000] [--rounds 3] [--seconds 30]
 
-Real jobs on a real Slurm, behind an sshd with its default limits; the account's start-up files are left out. The
-contenders take turns, each in a process of its own, all at the same interval: ours and the bare loop `--rounds` times,
+Real jobs on a real Slurm, behind an sshd with its default limits. A login runs the account's start-up files, which may
+cost more than all that is measured: --quick-shell leaves them out, of all contenders. The contenders take turns, each in a process of its own, all at the same interval: ours and the bare loop `--rounds` times,
 medians are shown; SSHRemoteJobTrigger once, up to `--most-remote` jobs. In every round jobs end at random moments,
 for the delay until the event. CPU is per minute: of everything under sshd, and of the process that stands for the
 triggerer. A stall is the CPU that the process used between two turns of its event loop.
@@ -156,11 +156,12 @@ def main() -> None:
     parser.add_argument(
         "--most-remote", type=int, default=100, help="SSHRemoteJobTrigger is tried up to this many jobs"
     )
+    parser.add_argument("--quick-shell", action="store_true", help="leave the account's start-up files out")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="gym-bench-") as folder:
         site = Site(environment(options.cluster), Path(folder))
-        site.start_sshd()
+        site.start_sshd(quick_shell=options.quick_shell)
         try:
             for number in options.jobs:
                 site.submit(number)

@@ -28,7 +28,7 @@ class Site:
 
     # -- the login node -------------------------------------------------------------------------------------------
 
-    def start_sshd(self) -> None:
+    def start_sshd(self, *, quick_shell: bool) -> None:
         """An sshd with the cluster's keys and no limits of its own: MaxStartups and MaxSessions are the defaults."""
         keys = Path(self.environ["GYM_CLUSTER_DIR"]) / "ssh"
         with socket.socket() as probe:
@@ -39,8 +39,8 @@ class Site:
             f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {keys}/host_key\n"
             f"AuthorizedKeysFile {keys}/authorized_keys\nPidFile none\nStrictModes no\nUsePAM no\nUseDNS no\n"
             "LogLevel VERBOSE\n"
-            # SHLVL: bash then leaves the account's start-up files alone, which may cost more than all we measure
-            f"SetEnv SLURM_CONF={self.environ['SLURM_CONF']} SHLVL=1\n"
+            # with SHLVL bash leaves the account's start-up files alone
+            f"SetEnv SLURM_CONF={self.environ['SLURM_CONF']}{' SHLVL=1' if quick_shell else ''}\n"
         )
         with (self.folder / "sshd.log").open("wb") as log:
             self._sshd = subprocess.Popen([str(shutil.which("sshd")), "-D", "-e", "-f", str(config)], stderr=log)
