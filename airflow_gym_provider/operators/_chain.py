@@ -22,7 +22,7 @@ from airflow_gym_provider.operators._arguments import EvalArguments
 from airflow_gym_provider.operators._cluster import Cluster, kill
 from airflow_gym_provider.operators._evidence import Evidence, gather
 from airflow_gym_provider.operators._finish import finished
-from airflow_gym_provider.operators._memory import MAX_SILENT, SUCCESS, ChainMemory
+from airflow_gym_provider.operators._memory import MAX_SILENT, SUCCESS, ChainMemory, clear_number
 from airflow_gym_provider.operators._plan import ChainPlan, chain_key, make_plan
 from airflow_gym_provider.operators._results import log_tails, place_values, result_values
 from airflow_gym_provider.operators._timeline import chain_values, leave_chain
@@ -70,9 +70,8 @@ class ChainTask:
 
     def start(self) -> Waiting | dict[str, Any]:
         """A new try: the result when everything is there already, else the job to wait for."""
-        ti: Any = self.context["ti"]
         fresh = not self.memory.max_tries
-        cleared = self.memory.begin(ti.max_tries, self.arguments.retries, time.time())
+        cleared = self.memory.begin(self.context, self.arguments.retries, time.time())
         self._store_was_lost = fresh and cleared
         if self.memory.starts > MAX_SILENT:
             raise ChainStopped(
@@ -200,7 +199,7 @@ class ChainTask:
         if not self._store_was_lost:
             return False
         self._store_was_lost = False
-        self.memory.renew(self.memory.max_tries - self.arguments.retries)
+        self.memory.renew(clear_number(self.context, self.arguments.retries))
         self._prepare()
         return True
 

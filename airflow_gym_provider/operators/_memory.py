@@ -65,12 +65,13 @@ class ChainMemory:
     def _names(cls) -> list[str]:
         return [f.name for f in fields(cls) if f.name != "_store"]
 
-    def begin(self, max_tries: int, retries: int, now: float) -> bool:
-        """Account for a new try; True when it follows a clear. Saved."""
+    def begin(self, context: Context, retries: int, now: float) -> bool:
+        """Account for a new try; True when it follows a clear. Saved. `now` in seconds since 1970."""
+        max_tries: int = context["ti"].max_tries
         known = self.max_tries > 0
         cleared = max_tries > (self.max_tries if known else retries)
         if cleared and known:
-            self._cleared(max_tries - retries)
+            self._cleared(clear_number(context, retries))
         if cleared or not self.first_start:
             self.first_start = now
         self.max_tries = max_tries
@@ -78,14 +79,24 @@ class ChainMemory:
         self.save()
         return cleared
 
-    def renew(self, at_try: int) -> None:
-        """Start afresh in a directory of its own. The number never falls, also when the store has been lost between."""
-        self.generation = max(self.generation + 1, at_try)
+    def renew(self, clears: int) -> None:
+        """Start afresh in a directory of its own. The number never falls, also when the store has been lost between.
+
+        `clears`, see `clear_number`, is the same for all tasks of one clear: a group that is cleared as a whole shares
+        its new directory too.
+        """
+        self.generation = max(self.generation + 1, clears)
         self.budget_base, self.new_budget, self.place = 0, False, {}
 
-    def _cleared(self, at_try: int) -> None:
+    def _cleared(self, clears: int) -> None:
         if self.outcome == SUCCESS:
-            self.renew(at_try)
+            self.renew(clears)
         else:
             self.new_budget = True
         self.outcome, self.outages, self.unexpected, self.starts = "", 0, 0, 0
+
+
+def clear_number(context: Context, retries: int) -> int:
+    """How often something in this DAG run has been cleared; without that, the tries before the clear of this task."""
+    number: int | None = getattr(context.get("dag_run"), "clear_number", None)
+    return number or context["ti"].max_tries - retries

@@ -28,7 +28,7 @@ _REFUSED = "refused"
 def submit_all(operator: GymSubmitOperator, context: Context, environ: Mapping[str, str]) -> dict[str, Any]:
     """Queue what is not queued yet and return the record. Raises as ChainRetryPolicy expects."""
     memory = ChainMemory.of(context)
-    if memory.begin(context["ti"].max_tries, int(operator.retries or 0), time.time()):
+    if memory.begin(context, int(operator.retries or 0), time.time()):
         memory.place.pop(_REFUSED, None)
     whole = _config.whole_environ(environ)
     overrides = given_overrides(operator.overrides)

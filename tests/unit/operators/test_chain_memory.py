@@ -1,6 +1,9 @@
 """A clear is told from a retry, whatever has been remembered."""
 
 import json
+from types import SimpleNamespace
+
+import pytest
 
 from airflow_gym_provider.operators._memory import KEY, SUCCESS, ChainMemory
 
@@ -9,7 +12,8 @@ RETRIES = 10_000
 
 def begin(context, max_tries, now=1.0):
     memory = ChainMemory.of(context)
-    return memory, memory.begin(max_tries, RETRIES, now)
+    context["ti"].max_tries = max_tries
+    return memory, memory.begin(context, RETRIES, now)
 
 
 def test_a_first_try_and_its_retries_are_one_budget(context):
@@ -40,6 +44,16 @@ def test_a_green_task_that_is_cleared_starts_all_anew(context):
     memory.outcome = SUCCESS
     memory.save()
     assert begin(context, RETRIES + 3)[0].generation > first
+
+
+@pytest.mark.parametrize("tries", [1, 3])
+def test_tasks_that_are_cleared_together_get_one_number_however_often_each_was_tried(context, tries):
+    context["dag_run"] = SimpleNamespace(clear_number=0)
+    memory, _ = begin(context, RETRIES)
+    memory.outcome = SUCCESS
+    memory.save()
+    context["dag_run"].clear_number = 2
+    assert begin(context, RETRIES + tries)[0].generation == 2
 
 
 def test_a_store_that_was_lost_is_no_clear(context):

@@ -81,8 +81,10 @@ def test_a_success_or_a_clear_starts_the_count_anew(context):
     for _ in range(4):
         decide(ZeroDivisionError(), context)
     memory = ChainMemory.of(context)
-    memory.begin(ENDLESS, ENDLESS, 1.0)
-    memory.begin(ENDLESS + 4, ENDLESS, 2.0)
+    context["ti"].max_tries = ENDLESS
+    memory.begin(context, ENDLESS, 1.0)
+    context["ti"].max_tries = ENDLESS + 4
+    memory.begin(context, ENDLESS, 2.0)
     assert decide(ZeroDivisionError(), context).action is RetryAction.RETRY
 
 
