@@ -62,6 +62,20 @@ make_environment() {
     mark_complete "$venv" "$stamp"
 }
 
+# The pages are looked at in a real browser, the distribution's.
+need_browser() {
+    local program log
+    for program in chromium chromium-browser google-chrome; do
+        if command -v "$program" >/dev/null; then return 0; fi
+    done
+    { command -v apt-get >/dev/null && can_be_root; } || fail "the pages' tests need chromium: install it first"
+    log=$home/chromium.log
+    say "installing chromium from the distribution (a minute; log: $log)"
+    as_root apt-get update >"$log" 2>&1 || true
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium fonts-dejavu-core \
+        >>"$log" 2>&1 || fail "chromium could not be installed: see $log"
+}
+
 lint() {
     local code=0
     ruff check . || code=1
@@ -99,6 +113,7 @@ step "lint" lint
 step "unit tests" tests -n 2 tests/unit
 if [ "$fast" = 0 ]; then
     step "integration tests on the real Slurm" on_cluster tests/integration
+    need_browser
     step "end to end on a real Airflow" on_real_parts tests/e2e -m "airflow and not real_gym and not real_stack"
     step "end to end with the real gym" on_real_parts tests/e2e -m real_gym
 fi

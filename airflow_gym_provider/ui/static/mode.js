@@ -26,6 +26,7 @@
     document.dispatchEvent(new Event("gym-mode"));
   };
   show();
+  if (outer()) document.documentElement.dataset.framed = "";
   addEventListener("storage", show);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
   const around = outer();
