@@ -4,10 +4,11 @@
     python tests/bench/bench_watcher.py --cluster /tmp/bench [--jobs 1 20 100 1000] [--rounds 3] [--seconds 30]
 
 Real jobs on a real Slurm, behind an sshd with its default limits. A login runs the account's start-up files, which may
-cost more than all that is measured: --quick-shell leaves them out, of all contenders. The contenders take turns, each in a process of its own, all at the same interval: ours and the bare loop `--rounds` times,
-medians are shown; SSHRemoteJobTrigger once, up to `--most-remote` jobs. In every round jobs end at random moments,
-for the delay until the event. CPU is per minute: of everything under sshd, and of the process that stands for the
-triggerer. A stall is the CPU that the process used between two turns of its event loop.
+cost more than all that is measured: --quick-shell leaves them out. The contenders take turns, each in a process
+of its own, all at the same interval: ours and the bare loop `--rounds` times, medians are shown; SSHRemoteJobTrigger
+once, up to `--most-remote` jobs. In every round jobs end at random moments, for the delay until the event. CPU is per
+minute: of everything under sshd, and of the process that stands for the triggerer. A stall is the CPU that the process
+used between two turns of its event loop.
 """
 
 from __future__ import annotations
