@@ -112,7 +112,7 @@ def read_run(row: RunRow, benchmark: str = "") -> EvalRun | None:
     return EvalRun(
         row,
         benchmark=name,
-        cluster=_text(values.get("cluster")) or _text(values.get("hostname")),
+        cluster=_text(values.get("cluster")),
         metrics=metrics,
         headline=_headline(result.get("headline"), metrics),
         done=_count(values.get("rollouts_done")),
@@ -136,8 +136,8 @@ def collect(rows: Iterable[RunRow]) -> list[Series]:
     series: dict[tuple[str, str, str], list[EvalRun]] = {}
     for run in found:
         place = (run.benchmark, run.row.dag_id)
-        # a run that failed before it had a place belongs to the benchmark's only or newest cluster
-        cluster = run.cluster if run.row.job or run.row.result else clusters.get(place, "")
+        # a run that does not say where it was, as one that failed before it had a place, belongs to the newest cluster
+        cluster = run.cluster or clusters.get(place, "")
         series.setdefault((*place, cluster), []).append(run)
     return [Series(dag, name, cluster, tuple(runs)) for (name, dag, cluster), runs in sorted(series.items())]
 
@@ -159,7 +159,7 @@ def previous_green(runs: Sequence[EvalRun], at: int, metric: str) -> EvalRun | N
 def _clusters(runs: Iterable[EvalRun]) -> dict[tuple[str, str], str]:
     found: dict[tuple[str, str], str] = {}
     for run in runs:
-        if run.row.job or run.row.result:
+        if run.cluster:
             found.setdefault((run.benchmark, run.row.dag_id), run.cluster)
     return found
 

@@ -69,10 +69,11 @@ def test_mapped_tasks_are_told_apart_by_what_they_ran(us, evaluations):
 
 
 def test_a_run_that_failed_before_it_had_a_job_is_red_in_its_benchmarks_history(us, evaluations):
+    evaluations.run("ours", [evaluation("gpqa", 0.25, cluster="")])
     evaluations.run("ours", [evaluation("gpqa", 0.5)])
     evaluations.run("ours", [task("gpqa", "failed"), task("report", "failed")])
-    page = read(us.get("dags/ours/benchmark", params={"name": "gpqa"}).text)
-    assert [cells(row)[1] for row in rows(page, "runs")] == ["failed", "success"]
+    page = read(us.get("dags/ours/benchmark", params={"name": "gpqa", "cluster": "cluster"}).text)
+    assert [cells(row)[1] for row in rows(page, "runs")] == ["failed", "success", "success"]
     (row,) = rows(read(us.get("").text), "benchmarks")
     assert cells(row)[3] == "0.5"
     assert cells(row)[6] == "failed"
