@@ -112,11 +112,17 @@ class Chains:
         """Let time pass since a submission was cut off."""
         path = self.directory(benchmark) / ".gym_intent"
         if path.exists():
+            written = path.stat().st_mtime
             at, rest = path.read_text().split(" ", 1)
             path.write_text(f"{int(at) - seconds} {rest}")
+            age(path, written - seconds)
             lock = path.with_name(".gym_sbatch.lock")
-            ended = lock.stat().st_mtime - seconds
-            os.utime(lock, (ended, ended))
+            age(lock, lock.stat().st_mtime - seconds)
+
+
+def age(path: Path, when: float) -> None:
+    """As if it had been written then."""
+    os.utime(path, (when, when))
 
 
 def modes(root: Path) -> dict[str, int]:

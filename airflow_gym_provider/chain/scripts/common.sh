@@ -129,13 +129,15 @@ gym_in_flight() {
 }
 
 # gym_intent_age: seconds since the submission that was cut off may last have been at work, in gym_age; how many jobs the
-# chain had before it in gym_count. An intent cut short is as old as its file; one with no count was never followed by a job.
+# chain had before it in gym_count. An intent is no older than its file, for it may come from a login node whose clock is
+# behind; cut short, it is as old as that. One with no count was never followed by a job.
 gym_intent_age() {
-  local at now seen
+  local at now seen file
   now=$(gym_now)
   read -r at gym_count _ <"$gym_dir/.gym_intent"
-  if ! [[ $at =~ ^[0-9]{1,12}$ ]] || [ "$at" -gt "$now" ]; then
-    at=$(stat -c %Y "$gym_dir/.gym_intent")
+  file=$(stat -c %Y "$gym_dir/.gym_intent")
+  if ! [[ $at =~ ^[0-9]{1,12}$ ]] || [ "$at" -gt "$now" ] || [ "$at" -lt "$file" ]; then
+    at=$file
   fi
   [[ $gym_count =~ ^[0-9]{1,6}$ ]] || gym_count=999999
   ! gym_in_flight || touch "$gym_dir/.gym_sbatch.lock" 2>/dev/null

@@ -60,8 +60,7 @@ def test_an_sbatch_that_outlives_its_shell_is_waited_for(chains, slurm):
     os.kill(process.pid, signal.SIGKILL)
     process.wait(10)
     assert not slurm.jobs
-    at, rest = intent.read_text().split(" ", 1)
-    intent.write_text(f"{int(at) - 600} {rest}")
+    chains.age_intent(600)
     look = chains.look()
     assert chains.decisions(look)["gpqa"].action is Action.WAIT
     (outcome,) = chains.submit(look).outcomes.values()

@@ -153,6 +153,18 @@ def test_an_intent_that_cannot_be_read_is_as_old_as_its_file(chains, slurm, text
     assert outcome.kind == "submitted"
 
 
+def test_an_intent_of_a_login_node_whose_clock_is_behind_is_no_older_than_its_file(chains, slurm):
+    chains.submit()
+    slurm.set(101, state="TIMEOUT")
+    intent = chains.directory() / ".gym_intent"
+    intent.write_text(f"{int(time.time()) - 600} 1 x\n")
+    os.utime(chains.directory() / ".gym_sbatch.lock", (1e9, 1e9))
+    look = chains.look()
+    assert 0 < look.chains["gpqa"].wait <= 30
+    (outcome,) = chains.submit(look).outcomes.values()
+    assert (outcome.kind, len(slurm.jobs)) == ("wait", 1)
+
+
 def test_a_file_that_cannot_be_read_is_no_empty_one(chains, slurm):
     chains.submit()
     (chains.directory() / ".gym_job_chain").unlink()
