@@ -144,11 +144,11 @@ def _new_rows(
         own = ids.get(cells[0]) if len(cells) == 4 else None
         if own:
             job_id, state, clock, rest = cells
-            row = (state, rest)
-            if all(live.rows.get(ref.key) == row for ref in own):
+            row, keys = (state, rest), [ref.key for ref in own]
+            if live.rows.get(keys[0]) == row and (len(keys) == 1 or all(live.rows.get(key) == row for key in keys)):
                 same.add(job_id)
-                for ref in own:
-                    live.clocks[ref.key] = clock
+                for key in keys:
+                    live.clocks[key] = clock
                 continue
             plain[job_id] = (clock, row)
         new.append(line)
