@@ -30,13 +30,8 @@ def make(path: Path, megabytes: int) -> None:
         written = at = 0
         while written < megabytes << 20:
             row = {
-                "responses_create_params": {
-                    "input": [{"role": "user", "content": f"{at // 4} {texts[at // 4 % 20][:900]}"}]
-                },
-                "response": {
-                    "output": [{"text": texts[at % 20]}],
-                    "usage": {"input_tokens": 300, "output_tokens": 1500},
-                },
+                "responses_create_params": {"input": [{"content": f"{at // 4} {texts[at // 4 % 20][:900]}"}]},
+                "response": {"output": [{"text": texts[at % 20]}], "usage": usage},
                 "reward": float(random.random() < 0.6),
                 "_ng_task_index": at // 4,
                 "_ng_rollout_index": at % 4,
