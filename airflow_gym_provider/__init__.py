@@ -20,7 +20,9 @@ def get_provider_info() -> dict[str, Any]:
         "integrations": [{"integration-name": _INTEGRATION, "tags": ["service"]}],
         "hooks": [_modules("airflow_gym_provider.hooks.slurm")],
         "connection-types": [connection_type()],
-        "operators": [_modules("airflow_gym_provider.operators.gym", "airflow_gym_provider.operators.gate")],
+        "operators": [
+            _modules(*(f"airflow_gym_provider.operators.{name}" for name in ("gym", "gate", "report"))),
+        ],
         "sensors": [_modules("airflow_gym_provider.sensors.slurm")],
         "triggers": [_modules("airflow_gym_provider.triggers.slurm")],
         "notifications": ["airflow_gym_provider.notifications.gym.GymNotifier"],
