@@ -1,11 +1,10 @@
 """How long to wait until the next look. Pure.
 
 `poll_interval` is what a task asked for, the floor is the connection's. The wait is `poll_interval` as long as anything
-may end without notice. It grows, by half with each look that brings nothing new and at most fourfold, only while every
-job is known to have time: held, waiting for a start that is far, or running with most of its rollouts to come. It
-shrinks to a quarter, never below the floor, when a job has just come, is about to end, or is between two states.
-So an end that could be foreseen is seen after at most `poll_interval`, and a surprise in a quiet time (a crash, a
-scancel) after at most four.
+may end without notice. It grows, by half with each look that brings nothing new and at most fourfold, only while no job
+runs and every one is held or far from its start. It shrinks to a quarter, never below the floor, when a job has just
+come, is between two states, or is about to end (by its walltime, or by its rollouts at their present rate). So the end of
+a job that runs is seen after at most `poll_interval`; a scancel of one that waits after at most four.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ class Outlook:
             return interval if status.state == State.SUSPENDED else NOW
         rest = float("inf") if self.ends_by is None else self.ends_by - now
         if self.rate and self.counted_at is not None:
-            return min(rest, self.left / self.rate - (now - self.counted_at))
+            rest = min(rest, self.left / self.rate - (now - self.counted_at))
         return min(rest, interval)
 
     def _until_start(self, status: JobStatus, now: float, interval: float) -> float:

@@ -32,13 +32,13 @@ def test_a_start_that_is_expected_by_the_login_nodes_clock():
     assert outlook(state="PENDING", reason="Resources").quiet_for(5000, 30) == 400
 
 
-def test_a_job_that_runs_may_end_any_time_unless_its_rollouts_say_otherwise():
+def test_a_job_that_runs_may_end_any_time_and_its_rollouts_say_when_it_is_soon():
     running = outlook(state="RUNNING", elapsed=100, time_limit=3700)
     assert running.quiet_for(2000, 30) == 30
     assert running.quiet_for(4590, 30) == 10  # its walltime
     running.count(100, 1000, 100, 1000)
     running.count(200, 1000, 100, 1100)
-    assert running.quiet_for(1100, 30) == 800
+    assert running.quiet_for(1100, 30) == 30
     assert running.quiet_for(1880, 30) == 20
     running.count(1000, 1000, 200, 1900)
     assert running.quiet_for(1900, 30) == 0
