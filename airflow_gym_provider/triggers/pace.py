@@ -3,8 +3,8 @@
 `poll_interval` is what a task asked for, the floor is the connection's. The wait is `poll_interval` as long as anything
 may end without notice. It grows, by half with each look that brings nothing new and at most fourfold, only while no job
 runs and every one is held or far from its start. It shrinks to a quarter, never below the floor, when a job has just
-come, is between two states, or is about to end (by its walltime, or by its rollouts at their present rate). So the end of
-a job that runs is seen after at most `poll_interval`; a scancel of one that waits after at most four.
+come, is between two states, or is about to end (by its walltime, or by its rollouts at their present rate). So the end
+of a job that runs is seen after at most `poll_interval`; a scancel of one that waits after at most four.
 """
 
 from __future__ import annotations
