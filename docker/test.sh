@@ -4,7 +4,7 @@
 #   bash docker/test.sh                 lint, unit tests, then the real Slurm, sshd, Airflow and gym
 #   bash docker/test.sh --fast          lint and unit tests only: a minute, and nothing but pip is needed
 #   bash docker/test.sh --real-stack    all of it, and a real vLLM on the CPU (5 GB, some minutes more)
-#   bash docker/test.sh --soak          all of it, and thousands of kills at random; GYM_SOAK_MINUTES (default: 20)
+#   bash docker/test.sh --soak          all of it, a kill at every step, thousands at random; GYM_SOAK_MINUTES (default: 20)
 #   bash docker/test.sh -- ARG...       arguments for every pytest call, such as -k or -x
 #
 # It needs a Python from 3.11 on, and for the real parts root or sudo on Debian or Ubuntu. What it installs goes to
@@ -24,7 +24,7 @@ while [ $# -gt 0 ]; do
     case $1 in
         --fast) fast=1 ;;
         --real-stack) real_stack=1 ;;
-        --soak) soak=1 ;;
+        --soak) soak=1; export GYM_TESTS_EVERY_STEP=1 ;;
         --) shift; break ;;
         -h | --help) sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
         *) fail "unknown argument: $1 (see --help)" ;;

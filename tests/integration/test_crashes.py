@@ -24,8 +24,8 @@ from fakes.tries import Tries
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 
-# Rooms that talk to the login node: every second of their lines. Of the others, which only compute in between, some.
-# (The soak takes them all.)
+THOROUGH = bool(os.environ.get("GYM_TESTS_EVERY_STEP"))
+# Rooms that talk to the login node: more of their lines are taken than of the others, which only compute in between.
 TALKING = (
     "hooks/slurm.py",
     "hooks/transport.py",
@@ -36,7 +36,7 @@ TALKING = (
     "operators/_submit.py",
     "triggers/slurm.py",
 )
-SHARES = 4
+SHARES = 2
 WHOM = {"its shell": "$$", "the shell and all its children": "-$$", "the session's sshd": "$PPID"}
 
 
@@ -82,10 +82,15 @@ def client_places(ground: Ground) -> list[str]:
     return list(dict.fromkeys(log.read_text().split()))
 
 
+def every(stride: int, steps: list[str]) -> list[str]:
+    """One of so many steps, from another one on in each run (pytest-randomly prints the seed); all of them in a soak."""
+    return steps if THOROUGH else steps[random.randrange(stride) :: stride]
+
+
 def chosen(places: list[str]) -> list[str]:
     talking = [place for place in places if place.startswith(TALKING)]
     others = [place for place in places if not place.startswith(TALKING)]
-    return sorted({*talking[::2], *others[::16]}, key=places.index)
+    return sorted({*every(4, talking), *every(32, others)}, key=places.index)
 
 
 def struck(ground: Ground, place: str, number: int, kind: str) -> bool:
@@ -102,7 +107,7 @@ def test_a_client_killed_at_every_step(ground: Ground, judge, share: int):
     kinds = ["waiting", "held", "waiting", "running"]
     died = ground.together(lambda at: struck(ground, places[at], at, kinds[at % 4]), range(len(places)), at_once=6)
     judge("client killed at a line", sum(died))
-    assert sum(died) >= 0.9 * len(places) > 50
+    assert sum(died) >= 0.9 * len(places) > 40
 
 
 # -- the other end ----------------------------------------------------------------------------------------------------
@@ -124,7 +129,7 @@ def armed(*, line: str = "", log: Path | str = "", whom: str = "", sign: str = "
 
 @pytest.mark.parametrize("share", range(SHARES))
 def test_a_remote_shell_killed_at_every_line(ground: Ground, judge, share: int):
-    lines = remote_lines(ground, 2)[share::SHARES]
+    lines = every(2, remote_lines(ground, 2))[share::SHARES]
     whom = list(WHOM.values())
 
     def strike(at: int) -> bool:
@@ -136,7 +141,7 @@ def test_a_remote_shell_killed_at_every_line(ground: Ground, judge, share: int):
 
     died = ground.together(strike, range(len(lines)), at_once=12)
     judge("remote shell killed at a line", sum(died))
-    assert sum(died) >= 0.9 * len(lines) > 20
+    assert sum(died) >= 0.9 * len(lines) > 30
 
 
 def send(marker: Path, sign: int) -> None:
@@ -176,7 +181,7 @@ def over(cluster, proxy: Proxy, **extra: str) -> dict[str, str]:
 
 
 def test_a_client_frozen_while_a_second_try_runs(ground: Ground, judge):
-    places = chosen(client_places(ground))[::10]
+    places = chosen(client_places(ground))[::8]
 
     def strike(at: int) -> bool:
         chain = ground.chain(f"frozen {at}", ["waiting", "running", "held"][at % 3])
@@ -191,7 +196,7 @@ def test_a_client_frozen_while_a_second_try_runs(ground: Ground, judge):
 
     frozen = ground.together(strike, range(len(places)), at_once=8)
     judge("client frozen, a second try beside it", sum(frozen))
-    assert sum(frozen) >= 12
+    assert sum(frozen) >= 8
 
 
 def test_a_remote_shell_frozen_while_a_second_try_runs(ground: Ground, judge):
