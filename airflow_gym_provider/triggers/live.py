@@ -1,7 +1,7 @@
 """The latest word of a job for the pages, while its task waits: the XCom `gym_live`.
 
 A trigger logs what changes; this keeps the last of it where a page can read it. Written when the state changes, and for
-progress once a minute at most. Nothing depends on it.
+progress as often as it is counted. Nothing depends on it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import logging
 import time
 from typing import Any
 
-from airflow_gym_provider.slurm.jobs import JobRef
+from airflow_gym_provider.slurm.jobs import JobRef, JobStatus
 from airflow_gym_provider.triggers.observe import Observation
 
 LIVE_KEY = "gym_live"
-PROGRESS_EVERY = 60.0
+PROGRESS_EVERY = 15.0
 _TIMEOUT = 10.0
 
 _log = logging.getLogger(__name__)
@@ -29,24 +29,32 @@ class LiveWord:
         self._said: tuple[Any, ...] = ()
         self._counted = (0, 0)
         self._at = float("-inf")
+        self._status: JobStatus | None = None
+        self._seen_at = 0.0
 
     def values(self, look: Observation, now: float) -> dict[str, Any] | None:
         """The word for this look; None when there is nothing new. `now` in seconds since 1970, durations in seconds."""
         status, progress = look.statuses.get(self.ref.key), look.progress.get(self.ref.key)
-        if status is None or not status.known:
-            return None
-        if progress is not None:  # not every look counts every job
+        # A look leaves out what has not changed, and does not count every job.
+        if status is not None and status.known:
+            self._status, self._seen_at = status, now
+        if progress is not None:
             self._counted = (progress.done, progress.expected)
-        done, expected = self._counted
-        state = (status.state, status.reason)
-        if self._said[:2] == state and (self._said[2:] == (done,) or now - self._at < PROGRESS_EVERY):
+        status = self._status
+        if status is None:
             return None
-        self._said, self._at = (*state, done), now
+        state, (done, expected) = (status.state, status.reason), self._counted
+        first_count = bool(expected) and not self._said[3:]
+        same = self._said[:2] == state and not first_count
+        if same and (self._said[2:3] == (done,) or now - self._at < PROGRESS_EVERY):
+            return None
+        self._said, self._at = (*state, done, *([expected] if expected else [])), now
+        ran = int(now - self._seen_at) if status.state == "RUNNING" else 0
         word = {
             "job_id": self.ref.key,
             "state": status.state,
             "reason": status.reason[:200],
-            "elapsed": status.elapsed,
+            "elapsed": status.elapsed + ran,
             "nodes": status.nodes[:200],
             "start_estimate": status.start_estimate,
             "ended": status.ending is not None,

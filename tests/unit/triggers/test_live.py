@@ -41,12 +41,21 @@ def test_a_change_of_state_is_news_at_once_and_the_same_state_is_none():
     assert (running["done"], running["expected"], running["elapsed"], running["nodes"]) == (3, 40, 7, "n1")
 
 
-def test_progress_is_news_once_a_minute():
+def test_progress_is_news_when_it_is_first_counted_and_then_four_times_a_minute():
     word = LiveWord(REF)
-    assert word.values(seen("RUNNING", done=1), now=0)
-    assert word.values(seen("RUNNING", done=2), now=59) is None
-    assert word.values(seen("RUNNING", done=2), now=60)["done"] == 2
+    assert "done" not in word.values(seen("RUNNING", elapsed=5), now=0)
+    assert word.values(seen("RUNNING", done=1), now=1)["done"] == 1
+    assert word.values(seen("RUNNING", done=2), now=15) is None
+    assert word.values(seen("RUNNING", done=2), now=16)["done"] == 2
     assert word.values(seen("RUNNING", done=2), now=600) is None
+
+
+def test_a_look_may_leave_out_what_has_not_changed():
+    word = LiveWord(REF)
+    assert word.values(seen("RUNNING", elapsed=5, nodes="n1"), now=100)
+    told = word.values(Observation(progress={REF.key: Progress("/r.jsonl", 3, expected=40)}), now=160)
+    assert (told["state"], told["nodes"], told["elapsed"], told["done"]) == ("RUNNING", "n1", 65, 3)
+    assert word.values(Observation(), now=1000) is None
 
 
 def test_an_end_is_told_and_what_is_unknown_is_not():
@@ -54,6 +63,7 @@ def test_an_end_is_told_and_what_is_unknown_is_not():
     assert word.values(seen("COMPLETED", live=False, ending=Ending.COMPLETED), now=0)["ended"] is True
     assert word.values(Observation({REF.key: JobStatus(REF)}), now=1) is None
     assert word.values(Observation(), now=2) is None
+    assert LiveWord(REF).values(Observation({REF.key: JobStatus(REF)}), now=1) is None
 
 
 async def test_airflow_that_does_not_take_it_is_no_trouble(monkeypatch, caplog):
