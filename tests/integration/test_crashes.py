@@ -83,7 +83,7 @@ def client_places(ground: Ground) -> list[str]:
 
 
 def every(stride: int, steps: list[str]) -> list[str]:
-    """One of so many steps, from another one on in each run (pytest-randomly prints the seed); all of them in a soak."""
+    """One of so many steps, from another one on in each run (by the seed of pytest-randomly); in a soak all of them."""
     return steps if THOROUGH else steps[random.randrange(stride) :: stride]
 
 
