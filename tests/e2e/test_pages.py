@@ -281,7 +281,7 @@ def test_a_chain_can_be_watched_while_it_runs(chromium: Browser, window: Window,
     row = frame.locator("table.jobs tbody tr")
     expect(row.locator("th")).to_have_text(job["job_id"])
     expect(row.locator("td").nth(0)).to_contain_text("RUNNING")
-    expect(frame.locator("dl")).to_contain_text("1 of 3")
+    expect(frame.locator("dl")).to_contain_text("1 of 3", timeout=150_000)
     before = row.locator("td").nth(2).inner_text()
     expect(row.locator("td").nth(2)).not_to_have_text(before, timeout=10_000)
     stack.open_gate("pages")
