@@ -1,9 +1,11 @@
 """The command line in this process: Airflow's own parser, our commands, a stand-in for Slurm on PATH."""
 
 import json
+import logging
 from types import SimpleNamespace
 
 import pytest
+import structlog
 from airflow.cli import cli_parser
 
 from tests.fakes.slurm_standin import Standin
@@ -51,7 +53,20 @@ def slurm(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def gym(capfd):
+def logging_of_its_own():
+    """A command turns all logging towards its standard error, and its process ends with it. This one goes on."""
+    ours, before = logging.getLogger("airflow_gym_provider"), structlog.get_config()
+    handlers, level, propagate = ours.handlers, ours.level, ours.propagate
+    streams = [(handler, handler.stream) for handler in logging.root.handlers if hasattr(handler, "stream")]
+    yield
+    for handler, stream in streams:
+        handler.stream = stream
+    structlog.configure(**before)
+    ours.handlers, ours.level, ours.propagate = handlers, level, propagate
+
+
+@pytest.fixture
+def gym(capfd, logging_of_its_own):
     """Run `airflow gym …`: its exit status, standard output and error, and the JSON when it was asked for."""
     parser = cli_parser.get_parser()
 
