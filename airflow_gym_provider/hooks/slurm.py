@@ -8,8 +8,9 @@ import logging
 import random
 import socket
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import asyncssh
 from airflow.providers.common.compat.connection import get_async_connection, get_async_extra_dejson
@@ -26,12 +27,15 @@ from airflow_gym_provider.exceptions import (
 from airflow_gym_provider.hooks.loop import LoopThread
 from airflow_gym_provider.hooks.sessions import Sessions
 from airflow_gym_provider.hooks.settings import DEFAULT_POLL_FLOOR, SshSettings
+from airflow_gym_provider.hooks.shell import Shell, ShellEndedError
 from airflow_gym_provider.hooks.transport import run_local, run_ssh
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
     from airflow_gym_provider.slurm.remote import Answer, RemoteScript
+
+T = TypeVar("T")
 
 DEFAULT_TIMEOUT = 120.0
 LOCAL_POLL_FLOOR = 1.0
@@ -86,6 +90,8 @@ class SlurmHook(BaseHook):
         self._sessions: Sessions | None = None
         self._failed: tuple[SshSettings | None, SlurmTransportError, float] | None = None
         self._thread: LoopThread | None = None
+        self._shell: Shell | None = None
+        self._shells_stay = True
 
     @property
     def local(self) -> bool:
@@ -182,7 +188,52 @@ class SlurmHook(BaseHook):
 
     async def arun(self, script: RemoteScript, timeout: float = DEFAULT_TIMEOUT) -> Answer:
         """As `run`, for an event loop."""
-        answer = await (run_local(script.text, timeout) if self.local else self._over_ssh(script, timeout))
+        if self.local:
+            return self._whole(script, await run_local(script.text, timeout))
+        return self._whole(script, await self._over_ssh(lambda conn: run_ssh(conn, script.text, timeout, self.where)))
+
+    async def aask(
+        self, write: Callable[..., RemoteScript], timeout: float = DEFAULT_TIMEOUT, *, anew: bool = False
+    ) -> tuple[RemoteScript, Answer]:
+        """As `arun` for scripts that only look, over one shell that stays open; the script that was run and its answer.
+
+        `write(fresh=False)` gives a script for the shell that has answered the last one, `write(fresh=True)` for a new
+        one: when the shell or the connection has ended meanwhile, when sshd has no session to spare (MaxSessions), on
+        this machine always, and when it is to be `anew`. One at a time. Raises as `arun`.
+        """
+        if self.local:
+            script = write(fresh=True)
+            return script, self._whole(script, await run_local(script.text, timeout))
+        if anew:
+            self._end_shell()
+        return await self._over_ssh(lambda conn: self._ask(conn, write, timeout))
+
+    async def _ask(self, conn: Any, write: Callable[..., RemoteScript], timeout: float) -> tuple[RemoteScript, Answer]:
+        try:
+            shell = self._shell
+            if shell is not None and shell.conn is conn and shell.usable:
+                script = write(fresh=False)
+                try:
+                    return script, await shell.ask(script, timeout)
+                except ShellEndedError as err:
+                    if conn.is_closed():
+                        raise SlurmUnreachableError(str(err)) from None
+            self._end_shell()
+            shell = self._shell = await Shell.open(conn, timeout, self.where)
+            script = write(fresh=True)
+            return script, await shell.ask(script, timeout)
+        finally:
+            if not self._shells_stay:
+                self._end_shell()
+
+    def _end_shell(self) -> bool:
+        """End the shell that stays; whether there was one."""
+        shell, self._shell = self._shell, None
+        if shell is not None:
+            shell.close()
+        return shell is not None
+
+    def _whole(self, script: RemoteScript, answer: Answer) -> Answer:
         if not script.frames(answer.stdout).complete:
             # Only the status: what a shell complains about may quote the script.
             raise SlurmAnswerCutError(
@@ -191,7 +242,7 @@ class SlurmHook(BaseHook):
             )
         return answer
 
-    async def _over_ssh(self, script: RemoteScript, timeout: float) -> Answer:
+    async def _over_ssh(self, talk: Callable[[Any], Awaitable[T]]) -> T:
         await self.aload()
         if self._sessions is None:
             self._sessions = Sessions()
@@ -199,9 +250,9 @@ class SlurmHook(BaseHook):
             async with self._sessions:
                 conn, fresh = await self._connection()
                 try:
-                    return await run_ssh(conn, script.text, timeout, self.where)
+                    return await talk(conn)
                 except SlurmSessionRefusedError:
-                    if not self._sessions.refused():
+                    if self._make_room() or not self._sessions.refused():
                         # sshd may still count the shell that has just ended; on a new connection there is none
                         if attempt < _REFUSALS_BORNE:
                             await asyncio.sleep(_AFTER_REFUSAL)
@@ -219,6 +270,11 @@ class SlurmHook(BaseHook):
                     raise
         raise AssertionError
 
+    def _make_room(self) -> bool:
+        """No shell stays from now on; whether one that was idle has been ended for that."""
+        self._shells_stay = False
+        return self._shell is not None and not self._shell.busy and self._end_shell()
+
     async def _connection(self) -> tuple[Any, bool]:
         """The open connection, and whether it is new. Never two handshakes at once, and whoever was waiting for one
         that failed takes part in the failure: a crowd must not knock one after the other.
@@ -233,7 +289,7 @@ class SlurmHook(BaseHook):
                 self._failed = failed
                 raise type(failed[1])(str(failed[1]))
             try:
-                self._conn = await self._connect()
+                self._conn, self._shells_stay = await self._connect(), True
             except SlurmTransportError as err:
                 hold = _AFTER_REFUSED_LOGIN if isinstance(err, SlurmAuthenticationError) else _AFTER_FAILURE
                 self._failed = (self._settings, err, asyncio.get_running_loop().time() + hold)
@@ -268,6 +324,8 @@ class SlurmHook(BaseHook):
     # -- closing --------------------------------------------------------------------------------------------------
 
     def _drop(self, conn: Any) -> None:
+        if self._shell is not None and self._shell.conn is conn:
+            self._end_shell()
         conn.abort()
         if self._conn is conn:
             self._conn = None
@@ -275,6 +333,7 @@ class SlurmHook(BaseHook):
     async def aclose(self) -> None:
         """Close the connection; it opens again with the next script."""
         conn, self._conn = self._conn, None
+        self._end_shell()
         if conn is not None:
             conn.close()
             with suppress(Exception):

@@ -113,16 +113,15 @@ def _home() -> str:
     return str(home) if home.is_dir() else "/"
 
 
-async def run_ssh(conn: Any, text: str, timeout: float, where: str) -> Answer:
-    """Run a script in a shell at the other end of an asyncssh connection.
+async def open_shell(conn: Any, timeout: float, where: str, **options: Any) -> Any:
+    """A shell at the other end of an asyncssh connection, as a process of asyncssh; `options` as for those.
 
-    Raises SlurmSessionRefusedError when the server wants no further session, SlurmUnreachableError when no shell could
-    be opened for another reason (nothing ran in either case) and SlurmAnswerCutError when the
-    connection or the time ended in the middle.
+    Raises SlurmSessionRefusedError when the server wants no further session, SlurmUnreachableError when none could be
+    opened for another reason.
     """
     try:
         async with asyncio.timeout(timeout):
-            process = await conn.create_process(SHELL, encoding=None)
+            return await conn.create_process(SHELL, encoding=None, **options)
     except asyncssh.ChannelOpenError as err:
         text = f"{where}: no shell could be opened: {err}"
         if err.code in _REFUSALS:
@@ -130,6 +129,15 @@ async def run_ssh(conn: Any, text: str, timeout: float, where: str) -> Answer:
         raise SlurmUnreachableError(text) from None
     except (OSError, asyncssh.Error) as err:  # TimeoutError is an OSError
         raise SlurmUnreachableError(f"{where}: no shell could be opened: {err or type(err).__name__}") from None
+
+
+async def run_ssh(conn: Any, text: str, timeout: float, where: str) -> Answer:
+    """Run a script in a shell at the other end of an asyncssh connection.
+
+    Raises as `open_shell` (nothing ran then), and SlurmAnswerCutError when the connection or the time ended in the
+    middle.
+    """
+    process = await open_shell(conn, timeout, where)
     try:
         async with asyncio.timeout(timeout):
             out, err_text = await _talk(process, text)

@@ -2,8 +2,9 @@
 
 What is alive needs no accounting, so as long as nothing ends a look costs one short program on the login node and
 slurmdbd nothing, however many jobs there are. squeue is asked for the user's own jobs, not by ids: slurmctld then picks
-them, instead of sending every job of the cluster. What does not show up there (ended, requeued under another user,
-somebody else's) is asked for by its id, from squeue and sacct, in the same round trip.
+them, instead of sending every job of the cluster. It is asked for nothing that grows with time, so that the shell, when
+it stays from look to look, need only say that squeue prints the same again. What does not show up there (ended,
+requeued under another user, somebody else's) is asked for by its id, from squeue and sacct, in the same round trip.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ from pathlib import Path
 from airflow_gym_provider.slurm.accounting import parse_sacct, sacct_of_ids
 from airflow_gym_provider.slurm.commands import check_id
 from airflow_gym_provider.slurm.jobs import JobRef, JobStatus
-from airflow_gym_provider.slurm.queue import parse_squeue, squeue_of_ids, squeue_of_user
+from airflow_gym_provider.slurm.queue import QueueRow, parse_squeue, squeue_of_ids, squeue_of_user
 from airflow_gym_provider.slurm.remote import Frames
 from airflow_gym_provider.slurm.settling import Asked, settle
+from airflow_gym_provider.slurm.states import State
 from airflow_gym_provider.slurm.status import TOOL_SECONDS, StatusReport, answer_of, by_base_id, by_cluster, half_told
 from airflow_gym_provider.slurm.tables import SEPARATOR
-from airflow_gym_provider.slurm.times import clock_seconds
+from airflow_gym_provider.slurm.times import epoch
 from airflow_gym_provider.slurm.troubles import Problem, ProblemKind
 
-__all__ = ["LiveRows", "alive_script", "read_alive"]
+__all__ = ["LiveRows", "Told", "alive_script", "read_alive"]
 
 _IN_QUEUE = Asked(squeue_ok=True, sacct_ok=False)
 
@@ -34,33 +36,75 @@ _IN_QUEUE = Asked(squeue_ok=True, sacct_ok=False)
 class LiveRows:
     """Rows of the last look that made a status: what squeue prints again is not read again.
 
-    `rows`: by `JobRef.key`, the row without its clock; `clocks`: what that clock said at the last look.
+    `rows`: by `JobRef.key`, the row without its id; `starts`: since when those that run do, in seconds since 1970.
     """
 
-    rows: dict[str, tuple[str, str]] = field(default_factory=dict)
+    rows: dict[str, str] = field(default_factory=dict)
     statuses: dict[str, JobStatus] = field(default_factory=dict)
-    clocks: dict[str, str] = field(default_factory=dict)
+    starts: dict[str, float] = field(default_factory=dict)
 
-    def now(self, key: str) -> JobStatus:
-        """The status with the elapsed seconds of the last look."""
-        elapsed = clock_seconds(self.clocks.get(key, ""))
-        return self.statuses[key] if elapsed is None else replace(self.statuses[key], elapsed=elapsed)
+    def now(self, key: str, clock: float | None) -> JobStatus:
+        """The status at `clock`, the login node's: a job that runs has run on since it was read."""
+        status, start = self.statuses[key], self.starts.get(key)
+        if clock is None or start is None:
+            return status
+        return replace(status, elapsed=_seconds_between(start, clock))
+
+    def keep(self, key: str, row: str, status: JobStatus, start: float | None) -> None:
+        """A row and what was made of it. `start` is None for a job that does not run."""
+        self.forget(key)
+        self.rows[key], self.statuses[key] = row, status
+        if start is not None:
+            self.starts[key] = start
 
     def forget(self, key: str) -> None:
         """A job that is not alive any more, or not watched."""
-        for store in (self.rows, self.statuses, self.clocks):
+        for store in (self.rows, self.statuses, self.starts):
             store.pop(key, None)
 
 
-def alive_script(refs: Iterable[JobRef]) -> str:
-    """The body of a RemoteScript that looks after jobs that were alive; "" for none.
+@dataclass
+class Told:
+    """What a shell that stays has been told: it is not told twice. A new shell needs a new one.
+
+    `numbers`: by cluster, as functions and frames name it; `wanted`: the ids that its squeue is compared with.
+    """
+
+    numbers: dict[str | None, int] = field(default_factory=dict)
+    wanted: dict[int, frozenset[str]] = field(default_factory=dict)
+    functions: set[str] = field(default_factory=set)
+
+    def once(self, functions: str) -> str:
+        """Functions for the shell: "" when it has them."""
+        if functions in self.functions:
+            return ""
+        self.functions.add(functions)
+        return functions
+
+    def number(self, cluster: str | None) -> int:
+        """The number of a cluster."""
+        return self.numbers.setdefault(cluster, len(self.numbers))
+
+
+def alive_script(refs: Iterable[JobRef], told: Told) -> str:
+    """The body of a RemoteScript that looks after jobs that were alive; "" for none. `told` is brought up to date.
 
     No command is longer than 8 KB. Raises ValueError for an id or cluster that cannot be one.
     """
     lines: list[str] = []
-    for number, (cluster, ids) in enumerate(by_cluster(refs).items()):
-        squeue, sacct = squeue_of_ids('"$1"', cluster), sacct_of_ids('"$1"', cluster)
-        lines += [
+    for cluster, ids in by_cluster(refs).items():
+        number = told.number(cluster)
+        lines.append(told.once(_functions()))
+        lines.append(told.once(_cluster_functions(number, cluster)))
+        lines.append(_wanted(number, frozenset(map(check_id, ids)), told))
+        lines.append(f"_gym_look_{number}")
+    return "\n".join(filter(None, lines))
+
+
+def _cluster_functions(number: int, cluster: str | None) -> str:
+    squeue, sacct = squeue_of_ids('"$1"', cluster), sacct_of_ids('"$1"', cluster)
+    return "\n".join(
+        [
             f"_gym_account_{number}() {{",
             '  frame asked "$2"',
             "  printf '%s\\n' \"$1\"",
@@ -70,23 +114,51 @@ def alive_script(refs: Iterable[JobRef]) -> str:
             f'  framed squeue "$2" {TOOL_SECONDS} {squeue}',
             f'  _gym_account_{number} "$@"',
             "}",
-            f"_gym_still {number} {TOOL_SECONDS} {len(ids)} {' '.join(map(check_id, ids))} {squeue_of_user(cluster)}",
+            f"declare -gA _gym_ids_{number}=()",
+            f"_gym_wanted_{number}() {{ printf '%s\\n' \"${{!_gym_ids_{number}[@]}}\"; }}",
+            f"_gym_look_{number}() {{ _gym_still {number} {TOOL_SECONDS} {squeue_of_user(cluster)}; }}",
         ]
-    return "\n".join([_functions(), *lines]) if lines else ""
+    )
 
 
-def read_alive(refs: Sequence[JobRef], frames: Frames, live: LiveRows) -> StatusReport:
+def _wanted(number: int, ids: frozenset[str], told: Told) -> str:
+    """The ids for the shell, or how they differ from those it knows."""
+    known = told.wanted.get(number, frozenset())
+    if ids == known:
+        return ""
+    told.wanted[number] = ids
+    gone = " ".join(f"'_gym_ids_{number}[{job_id}]'" for job_id in sorted(known - ids))
+    come = " ".join(f"[{job_id}]=" for job_id in sorted(ids - known))
+    lines = [f"_gym_last[{number}]="]
+    if gone:
+        lines.append(f"unset -v {gone}")
+    if come:
+        lines.append(f"_gym_ids_{number}+=({come})")
+    return "\n".join(lines)
+
+
+def read_alive(
+    refs: Sequence[JobRef], frames: Frames, live: LiveRows, told: Told, clock: float | None = None
+) -> StatusReport:
     """What the answer to `alive_script` of the same `refs` says; `live` is brought up to date. Never raises.
 
     `StatusReport.jobs` holds only jobs whose status is not the one in `live`. A job of which nothing came is unknown.
+    `clock`: seconds since 1970 on the login node.
     """
+    same = {frame.arg(0) for frame in frames.named("same")}
     report = StatusReport({}, True, True)
-    for number, ids in enumerate(by_cluster(refs).values()):
-        report = _joined(report, _read_cluster(str(number), ids, frames, live))
+    if same and len(same) == len(told.numbers):
+        return report
+    for cluster, ids in by_cluster(refs).items():
+        number = str(told.number(cluster))
+        if number not in same:
+            report = _joined(report, _read_cluster(number, ids, frames, live, clock))
     return report
 
 
-def _read_cluster(number: str, ids: Mapping[str, list[JobRef]], frames: Frames, live: LiveRows) -> StatusReport:
+def _read_cluster(
+    number: str, ids: Mapping[str, list[JobRef]], frames: Frames, live: LiveRows, clock: float | None
+) -> StatusReport:
     text, trouble = answer_of(frames, "queue", number)
     if trouble and re.search("invalid user", trouble, re.IGNORECASE):
         trouble = None  # an account that slurmctld has no name for: every job was asked for by its id
@@ -99,7 +171,7 @@ def _read_cluster(number: str, ids: Mapping[str, list[JobRef]], frames: Frames, 
             report = _joined(report, _read_chunk(frame.arg(0), chunk, ids, frames, trouble))
     shown: set[str] = set()
     if not trouble:
-        statuses, shown = _read_queue(text, ids, asked, live)
+        statuses, shown = _read_queue(text, ids, asked, live, clock)
         report.jobs.update(statuses)
     if len(shown) + len(asked) < len(ids):
         silent = (ref for job_id, own in ids.items() if job_id not in shown | asked for ref in own)
@@ -111,48 +183,54 @@ def _read_cluster(number: str, ids: Mapping[str, list[JobRef]], frames: Frames, 
 
 
 def _read_queue(
-    text: str, ids: Mapping[str, list[JobRef]], asked: set[str], live: LiveRows
+    text: str, ids: Mapping[str, list[JobRef]], asked: set[str], live: LiveRows, clock: float | None
 ) -> tuple[dict[str, JobStatus], set[str]]:
-    """New statuses of jobs that squeue shows, and which it shows. What it printed before, but for the clock, is passed
-    over.
-    """
+    """New statuses of jobs that squeue shows, and which it shows. What it printed before is passed over."""
     new, plain, shown = _new_rows(text, ids, live)
     statuses: dict[str, JobStatus] = {}
-    for job_id, rows in by_base_id(parse_squeue(new)).items():
+    for job_id, found in by_base_id(parse_squeue(new)).items():
         if job_id in asked or job_id not in ids:
             continue
         shown.add(job_id)
+        rows = [_at(row, clock) for row in found]
         for ref in ids[job_id]:
             statuses[ref.key] = status = settle(ref, rows, [], _IN_QUEUE)
             if status.known and status.live and len(rows) == 1 and job_id in plain:
-                live.clocks[ref.key], live.rows[ref.key] = plain[job_id]
-                live.statuses[ref.key] = status
+                live.keep(ref.key, plain[job_id], status, _start(rows[0]))
     return statuses, shown
 
 
-def _new_rows(
-    text: str, ids: Mapping[str, list[JobRef]], live: LiveRows
-) -> tuple[str, dict[str, tuple[str, tuple[str, str]]], set[str]]:
-    """The lines that were not there at the last look; of those that are one row, its clock and the rest of it; and
-    the jobs whose row is the same.
+def _new_rows(text: str, ids: Mapping[str, list[JobRef]], live: LiveRows) -> tuple[str, dict[str, str], set[str]]:
+    """The lines that were not there at the last look; of those that are one row, the rest of it; and the jobs whose
+    row is the same.
     """
     new: list[str] = []
-    plain: dict[str, tuple[str, tuple[str, str]]] = {}
+    plain: dict[str, str] = {}
     same: set[str] = set()
     for line in text.split("\n"):
-        cells = line.split(SEPARATOR, 3)
-        own = ids.get(cells[0]) if len(cells) == 4 else None
+        job_id, _, row = line.partition(SEPARATOR)
+        own = ids.get(job_id) if row else None
         if own:
-            job_id, state, clock, rest = cells
-            row, keys = (state, rest), [ref.key for ref in own]
-            if live.rows.get(keys[0]) == row and (len(keys) == 1 or all(live.rows.get(key) == row for key in keys)):
+            if all(live.rows.get(ref.key) == row for ref in own):
                 same.add(job_id)
-                for key in keys:
-                    live.clocks[key] = clock
                 continue
-            plain[job_id] = (clock, row)
+            plain[job_id] = row
         new.append(line)
     return "\n".join(new), plain, same
+
+
+def _start(row: QueueRow) -> float | None:
+    return None if row.state == State.PENDING else epoch(row.start_estimate)
+
+
+def _at(row: QueueRow, clock: float | None) -> QueueRow:
+    """The row with the time that its job has run, which squeue was not asked for. Pauses count, unlike Slurm's own."""
+    start = _start(row)
+    return row if clock is None or start is None else replace(row, elapsed=_seconds_between(start, clock))
+
+
+def _seconds_between(start: float, end: float) -> int:
+    return max(0, int(end - start))
 
 
 def _read_chunk(

@@ -27,18 +27,36 @@ END {
   if (n) print line > "/dev/stderr"
 }'
 
-# _gym_still N SECONDS COUNT ID... COMMAND...: COMMAND is a squeue for whatever the user has; those of the COUNT jobs
-# that it does not show are asked for by their ids, in this same round trip.
+# _gym_still N SECONDS COMMAND...: COMMAND is a squeue for whatever the user has; those of the wanted jobs that it does
+# not show are asked for by their ids, in this same round trip. Frame same N when it prints what it printed to this
+# shell before, and all were there.
 _gym_still() {
-  local number=$1 limit=$2 ids=("${@:4:$3}") rest line chunk=0
+  local number=$1 limit=$2 told text status rest='' line chunk=0
   local -x TZ=UTC0
-  shift $((3 + $3))
+  shift 2
+  told=$(
+    { line=$(timeout -k 5 "$limit" "$@" 2>&1 >&4 4>&-); } 4>&1
+    printf '\036%s\036%s' "$?" "$line"
+  )
+  text=${told%$'\036'*$'\036'*}
+  line=${told:${#text}+1} # not by a pattern: bash tries those at every one of a hundred thousand characters
+  status=${line%%$'\036'*} line=${line#*$'\036'}
+  if [ -n "${_gym_last[number]}" ] && [ "$status" = 0 ] && [ "$text" = "${_gym_last[number]}" ]; then
+    frame same "$number"
+    return 0
+  fi
   {
     rest=$({
-      printf '%s\n' "$_gym_nonce" "${ids[@]}"
-      framed queue "$number" "$limit" "$@"
+      printf '%s\n' "$_gym_nonce"
+      "_gym_wanted_$number"
+      frame queue "$number"
+      printf '%s' "$text"
+      frame queue.end "$number" "$status"
+      printf '%s\n' "$line"
     } | awk "$_gym_pick" 2>&1 >&5 5>&-)
   } 5>&1
+  _gym_last[number]=
+  [ "$status" != 0 ] || [ -n "$rest" ] || _gym_last[number]=$text
   while IFS= read -r line; do
     case $line in
       \?*) "_gym_account_$number" "${line#\?}" "$number.$chunk" ;;

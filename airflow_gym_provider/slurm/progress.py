@@ -6,7 +6,7 @@ Rollout files grow to hundreds of megabytes; a look reads only what is new, and 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -44,13 +44,16 @@ def beside(rollouts_path: str, ending: str) -> str:
     return str(path.with_name(path.stem + ending)) if path.name else f"{rollouts_path}{ending}"
 
 
-def progress_body(progress: Mapping[str, Progress]) -> str:
-    """Bash that counts for each job key; "" for none. Never fails: an unreadable file counts as empty."""
+def progress_body(progress: Mapping[str, Progress], once: Callable[[str], str] = str) -> str:
+    """Bash that counts for each job key; "" for none. Never fails: an unreadable file counts as empty.
+
+    `once` gives back "" for functions that the shell has.
+    """
     words = []
     for index, item in enumerate(progress.values()):
         words += [str(index), quote(item.rollouts_path), str(item.offset)]
         words += [quote(item.inputs_path), str(item.expected_offset)]
-    return f"{_functions()}\n_gym_progress {' '.join(words)}" if words else ""
+    return f"{once(_functions())}\n_gym_progress {' '.join(words)}" if words else ""
 
 
 def parse_progress(progress: Mapping[str, Progress], frames: Frames) -> dict[str, Progress]:

@@ -28,6 +28,7 @@ __all__ = [
 
 SQUEUE_FORMAT = SEPARATOR.join(["%i", "%T", "%M", "%l", "%S", "%V", "%N", "%r", "%Z", "%j", "%i"])
 """The columns we ask for; the repeated id shows that a row is whole."""
+_STEADY_FORMAT = SEPARATOR.join(["%i", "%T", "%l", "%S", "%V", "%N", "%r", "%Z", "%j", "%i"])
 
 _SHAPE = TableShape(
     typed={"jobid": JOB_ID, "state": re.compile(r"\w*\+?")},
@@ -91,9 +92,9 @@ def squeue_of_ids(word: str, cluster: str | None = None) -> str:
 
 def squeue_of_user(cluster: str | None = None) -> str:
     """One squeue for the live jobs of whoever runs it, as bash words for a shell whose TZ is UTC0: slurmctld sends no
-    other's.
+    other's. It prints the same for as long as no job changes: without the time that each has run, in the order of ids.
     """
-    return command_here("squeue", cluster, [f"--format={quote(SQUEUE_FORMAT)}", '--user="$EUID"'])
+    return command_here("squeue", cluster, [f"--format={quote(_STEADY_FORMAT)}", "--sort=i", '--user="$EUID"'])
 
 
 def _squeue(cluster: str | None, selection: str) -> str:

@@ -30,7 +30,16 @@ _gym_body() {{
 }}
 {prelude}
 }}
-_gym_main_{nonce} 3<&0 </dev/null; exit
+_gym_main_{nonce} {end}
+"""
+_END = "3<&0 </dev/null; exit"
+_STAYING = "3</dev/null </dev/null"
+_NEXT = """\
+_gym_body() {{
+:
+{body}
+}}
+_gym_turn {nonce} 3</dev/null </dev/null
 """
 
 
@@ -97,6 +106,7 @@ class RemoteScript:
         login_profile: bool = False,
         needs: Sequence[str] = ("sbatch", "squeue"),
         payload: str = "",
+        stays: bool = False,
     ) -> RemoteScript:
         """Wrap `body`, bash that may use `frame`, `framed` and `as_login` of remote.sh and `return` to end early.
 
@@ -104,7 +114,8 @@ class RemoteScript:
         in `needs` that are found neither on PATH, nor in `slurm_bin`, nor on the PATH that /etc/profile sets (asked
         only when `slurm_bin` is not given) keep the body from running: `Frames.error` then says so. `login_profile`
         takes PATH, SLURM_CONF and LD_LIBRARY_PATH from the login start-up files in any case. Everything is sent on
-        standard input, never as an argument, so a body may hold secrets.
+        standard input, never as an argument, so a body may hold secrets. `stays`: the shell takes further scripts, see
+        `following`; no payload then.
         """
         nonce = secrets.token_hex(8)
         program = _PROGRAM.format(
@@ -114,8 +125,17 @@ class RemoteScript:
             login_profile=int(login_profile),
             body=body,
             prelude=_prelude(),
+            end=_STAYING if stays else _END,
         )
         return cls(program + payload, nonce)
+
+    @classmethod
+    def following(cls, body: str) -> RemoteScript:
+        """A short program for a shell that stayed and has answered: what the first one defined is there, and its
+        options count. A program that was cut runs nothing either.
+        """
+        nonce = secrets.token_hex(8)
+        return cls(_NEXT.format(nonce=nonce, body=body), nonce)
 
     def frames(self, stdout: str) -> Frames:
         """The frames in what came back, whatever stands before, between or after them. Never raises."""

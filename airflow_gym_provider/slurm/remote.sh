@@ -78,13 +78,18 @@ if [ "$_gym_login_profile" = 1 ] || { [ -z "$_gym_slurm_bin" ] && ! _gym_has_too
 fi
 [ -z "$_gym_slurm_bin" ] || export PATH="$_gym_slurm_bin:$PATH"
 
-frame begin
-if _gym_has_tools; then
-  _gym_body
-  frame end "$?"
-else
-  frame error no-slurm
-  printf 'Slurm is not on the PATH of %s (looked for %s in %s). Set slurm_bin (a field of the connection'"'"'s extras) to the folder that holds squeue, now %s.\n' \
-    "$(uname -n)" "$_gym_needs" "$PATH" "${_gym_slurm_bin:-not set}"
-  frame end 127
-fi
+# _gym_turn NONCE: run the body. A shell that stays is given another body and another nonce.
+_gym_turn() {
+  _gym_nonce=$1
+  frame begin
+  if _gym_has_tools; then
+    _gym_body
+    frame end "$?"
+  else
+    frame error no-slurm
+    printf 'Slurm is not on the PATH of %s (looked for %s in %s). Set slurm_bin (a field of the connection'"'"'s extras) to the folder that holds squeue, now %s.\n' \
+      "$(uname -n)" "$_gym_needs" "$PATH" "${_gym_slurm_bin:-not set}"
+    frame end 127
+  fi
+}
+_gym_turn "$_gym_nonce"

@@ -9,7 +9,7 @@ two; of a burst only the last 16 KB are shown, of a line the first 2,000 charact
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -59,13 +59,16 @@ def hidden_line(secrets: Iterable[str]) -> str:
     return f"# hidden {' '.join([str(len(words)), *words, '.'])}\n"
 
 
-def tails_body(tails: Mapping[str, LogTail]) -> str:
-    """Bash that reads on in each log; "" for none. Never fails: a log that is not there has no news."""
+def tails_body(tails: Mapping[str, LogTail], once: Callable[[str], str] = str) -> str:
+    """Bash that reads on in each log; "" for none. Never fails: a log that is not there has no news.
+
+    `once` gives back "" for functions that the shell has.
+    """
     calls = [
         f"_gym_tail {index} {quote(tail.path)} {tail.offset} {int(tail.skipping)} {quote(tail.job_script)} {MOST_BYTES}"
         for index, tail in enumerate(tails.values())
     ]
-    return "\n".join([_functions(), *calls]) if calls else ""
+    return "\n".join([once(_functions()), *calls]) if calls else ""
 
 
 def read_tails(tails: Mapping[str, LogTail], frames: Frames) -> dict[str, TailNews]:

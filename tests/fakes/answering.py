@@ -1,7 +1,7 @@
 """A stand-in for a login node at the other end of SlurmHook: answers our status scripts as text, under a test's clock.
 
 It reads from a script which jobs are asked for, as squeue and sacct would from their arguments, and prints what they
-print. What goes wrong is the test's to say, as a function of the time.
+print; its shell stays, and remembers what it was told. What goes wrong is the test's to say, as a function of the time.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ class AnsweringHook:
         self.closed = self.loads = 0
         self.at_once = self.most_at_once = 0
         self._loaded = False
+        self._shell: dict[str, Any] | None = None
+        self._told: dict[str, Any] = {"ids": set(), "last": ""}
 
     async def aload(self) -> None:
         self.loads += not self._loaded
@@ -55,6 +57,18 @@ class AnsweringHook:
 
     async def aclose(self) -> None:
         self.closed += 1
+        self._shell = None
+
+    async def aask(
+        self, write: Callable[..., RemoteScript], timeout: float, *, anew: bool = False
+    ) -> tuple[RemoteScript, Answer]:
+        shell, self._shell = self._shell, None
+        fresh = shell is None or anew
+        script = write(fresh=fresh)
+        self._told = {"ids": set(), "last": ""} if fresh or shell is None else shell
+        answer = await self.arun(script, timeout)
+        self._shell = self._told
+        return script, answer
 
     async def arun(self, script: RemoteScript, timeout: float) -> Answer:
         now = asyncio.get_running_loop().time()
@@ -63,7 +77,12 @@ class AnsweringHook:
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:
             await asyncio.sleep(0.2)
-            text = self.garbled(self._print(script, self.trouble(now)), now)
+            whole, short = self._print(script, self.trouble(now))
+            text = self.garbled(whole, now)
+            if text == whole:
+                text = short
+            else:
+                self._told["last"] = ""
         finally:
             self.at_once -= 1
         if not script.frames(text).complete:
@@ -72,14 +91,18 @@ class AnsweringHook:
 
     # -- what the programs print ----------------------------------------------------------------------------------
 
-    def _print(self, script: RemoteScript, failing: dict[str, str]) -> str:
+    def _print(self, script: RemoteScript, failing: dict[str, str]) -> tuple[str, str]:
+        """The answer, and the one of a shell that leaves out what squeue has printed to it before."""
+        shown = same = ""
         mark = f"\n@@{script.nonce} "
         parts = [f"{mark}begin\n{mark}clock\n{int(time.time() + self.clock)}\n"]
-        still = re.search(r"^_gym_still 0 \d+ \d+ ([\d ]+) squeue", script.text, re.MULTILINE)
-        if still:
-            ids = still[1].split()
-            parts.append(self._tool(mark, "queue", "0", [i for i in ids if self._queued(i)], failing.get("squeue")))
+        if re.search(r"^_gym_look_0$", script.text, re.MULTILINE):
+            ids = self._wanted(script.text)
+            steady = self._tool("@", "queue", "0", [i for i in ids if self._queued(i)], failing.get("squeue"))
             rest = ids if "squeue" in failing else [i for i in ids if not self._queued(i)]
+            parts.append(shown := steady.replace("@", mark))
+            same = f"{mark}same 0\n" if steady == self._told["last"] else shown
+            self._told["last"] = "" if rest else steady
             if rest:
                 if "squeue" not in failing:
                     parts.append(self._tool(mark, "squeue", "0.0", [], None))
@@ -88,7 +111,19 @@ class AnsweringHook:
         for tool, tag, ids in re.findall(r"^framed (squeue|sacct) (\d+) .*--jobs=([\d,]+)$", script.text, re.MULTILINE):
             known = [i for i in ids.split(",") if tool == "sacct" or self._queued(i)]
             parts.append(self._tool(mark, tool, tag, known, failing.get(tool)))
-        return "".join([*parts, f"{mark}end 0\n"])
+        whole = "".join([*parts, f"{mark}end 0\n"])
+        return whole, whole.replace(shown, same) if shown else whole
+
+    def _wanted(self, text: str) -> list[str]:
+        """The ids that the shell knows of after this script; see `alive.alive_script`."""
+        ids = self._told["ids"]
+        if re.search(r"^_gym_last\[0\]=$", text, re.MULTILINE):
+            self._told["last"] = ""
+        for gone in re.findall(r"'_gym_ids_0\[(\d+)\]'", text):
+            ids.discard(gone)
+        for come in re.findall(r"^_gym_ids_0\+=\((.*)\)$", text, re.MULTILINE):
+            ids.update(re.findall(r"\d+", come))
+        return sorted(ids)
 
     def _queued(self, job_id: str) -> bool:
         return self.jobs.get(job_id, "").split(" ")[0] in ("PENDING", "RUNNING", "COMPLETING")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_gym_provider.slurm.accounting import SACCT_FIELDS
-from airflow_gym_provider.slurm.alive import LiveRows, alive_script, read_alive
+from airflow_gym_provider.slurm.alive import LiveRows, Told, alive_script, read_alive
 from airflow_gym_provider.slurm.jobs import JobRef, JobStatus
 from airflow_gym_provider.slurm.remote import Frame, Frames, RemoteScript
 from airflow_gym_provider.slurm.states import Ending
 from airflow_gym_provider.slurm.status import StatusReport
 from airflow_gym_provider.slurm.tables import SEPARATOR
 
-COLUMNS = ["JOBID", "STATE", "TIME", "TIME_LIMIT", "START_TIME", "SUBMIT_TIME", "NODELIST", "REASON", "WORK_DIR"]
+COLUMNS = ["JOBID", "STATE", "TIME_LIMIT", "START_TIME", "SUBMIT_TIME", "NODELIST", "REASON", "WORK_DIR"]
 HEADER = SEPARATOR.join([*COLUMNS, "NAME", "JOBID"])
 DOWN = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
 STRANGER = "squeue: error: Invalid user: 4711"
@@ -36,8 +37,8 @@ exit "$(cat "{folder}/$name.rc" 2>/dev/null || echo 0)"
 """
 
 
-def queued(job_id: str, state: str = "RUNNING", clock: str = "0:05", folder: str = "/w", name: str = "x") -> str:
-    return SEPARATOR.join([job_id, state, clock, "1:00", "N/A", "N/A", "n1", "None", folder, name, job_id])
+def queued(job_id: str, state: str = "RUNNING", start: str = "N/A", folder: str = "/w", name: str = "x") -> str:
+    return SEPARATOR.join([job_id, state, "1:00", start, "N/A", "n1", "None", folder, name, job_id])
 
 
 def recorded(job_id: str, state: str) -> str:
@@ -66,19 +67,65 @@ class LoginNode:
         return path.read_text().splitlines() if path.exists() else []
 
     def answer(self, refs: list[JobRef]) -> tuple[RemoteScript, str]:
-        script = RemoteScript.build(alive_script(refs), slurm_bin=str(self.folder), needs=("squeue",))
+        script = RemoteScript.build(alive_script(refs, Told()), slurm_bin=str(self.folder), needs=("squeue",))
         done = subprocess.run(["bash", "-s"], input=script.text, capture_output=True, text=True, check=False)
         assert done.stderr == ""
         return script, done.stdout
 
-    def look(self, refs: list[JobRef], live: LiveRows) -> StatusReport:
+    def look(self, refs: list[JobRef], live: LiveRows, clock: float | None = None) -> StatusReport:
+        """In a shell of its own, which knows nothing of earlier looks."""
         script, told = self.answer(refs)
-        return read_alive(refs, script.frames(told), live)
+        return read_alive(refs, script.frames(told), live, Told(), clock)
+
+
+class Shell:
+    """A real bash that stays."""
+
+    def __init__(self, login: LoginNode) -> None:
+        self.login = login
+        self.live, self.told = LiveRows(), Told()
+        self.sizes: list[int] = []
+        self._bash = subprocess.Popen(
+            ["bash", "-s"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    def look(self, refs: list[JobRef]) -> tuple[StatusReport, Frames]:
+        body = alive_script(refs, self.told)
+        if self.sizes:
+            script = RemoteScript.following(body)
+        else:
+            script = RemoteScript.build(body, slurm_bin=str(self.login.folder), needs=("squeue",), stays=True)
+        self.sizes.append(len(script.text))
+        assert self._bash.stdin is not None
+        assert self._bash.stdout is not None
+        self._bash.stdin.write(script.text)
+        self._bash.stdin.flush()
+        said = ""
+        while f"@@{script.nonce} end" not in said:
+            line = self._bash.stdout.readline()
+            assert line, said
+            said += line
+        frames = script.frames(said)
+        return read_alive(refs, frames, self.live, self.told), frames
+
+    def end(self) -> None:
+        assert self._bash.stdin is not None
+        self._bash.stdin.close()
+        assert self._bash.wait(10) == 0
+        assert self._bash.stdout is not None
+        self._bash.stdout.close()
 
 
 @pytest.fixture
 def login(tmp_path: Path) -> LoginNode:
     return LoginNode(tmp_path)
+
+
+@pytest.fixture
+def shell(login: LoginNode) -> Iterator[Shell]:
+    made = Shell(login)
+    yield made
+    made.end()
 
 
 REFS = [JobRef("7", job_dir="/w"), JobRef("8", job_dir="/w")]
@@ -98,13 +145,76 @@ def test_what_is_alive_costs_one_squeue_of_the_user_and_no_accounting(login: Log
     assert "--jobs" not in login.calls[0]
 
 
-def test_a_row_that_only_grew_older_is_not_read_again_but_its_clock_is_there(login: LoginNode) -> None:
+def test_a_row_that_stays_is_not_read_again_but_its_job_grows_older(login: LoginNode) -> None:
     live = LiveRows()
+    start = "1970-01-01T00:16:40"
+    login.says("squeue.user", queued("7", start=start), queued("8", start=start), queued("9", "PENDING", start=start))
+    refs = [*REFS, JobRef("9")]
+    assert {key: job.elapsed for key, job in login.look(refs, live, 1005.0).jobs.items()} == {"7": 5, "8": 5, "9": 0}
+    login.says("squeue.user", queued("7", start=start), queued("8", "COMPLETING", start=start), queued("9"))
+    report = login.look(refs, live, 1060.0)
+    assert {key: (job.state, job.elapsed) for key, job in report.jobs.items()} == {
+        "8": ("COMPLETING", 60),
+        "9": ("RUNNING", 0),
+    }
+    assert [live.now(key, 1070.0).elapsed for key in ("7", "8", "9")] == [70, 70, 0]
+    assert live.now("7", 10.0).elapsed == 0  # a login node whose clock is behind
+
+
+def test_a_shell_that_stays_says_that_all_is_the_same(login: LoginNode, shell: Shell) -> None:
+    login.says("squeue.user", queued("7"), queued("8"), queued("9"))
+    report, frames = shell.look(REFS)
+    assert (set(report.jobs), [frame.name for frame in frames]) == ({"7", "8"}, ["queue", "queue.end"])
+    for _ in range(3):
+        report, frames = shell.look(REFS)
+        assert (report.jobs, report.squeue_ok, [(frame.name, frame.args) for frame in frames]) == (
+            {},
+            True,
+            [("same", ("0",))],
+        )
+    assert max(shell.sizes[1:]) < 200
+    login.says("squeue.user", queued("7", "COMPLETING"), queued("8"), queued("9"))
+    assert set(shell.look(REFS)[0].jobs) == {"7"}
+    assert shell.look(REFS)[0].jobs == {}
+    assert len(login.calls) == 6
+
+
+def test_a_shell_that_stays_is_told_who_comes_and_goes(login: LoginNode, shell: Shell) -> None:
+    login.says("squeue.user", queued("7"), queued("8"), queued("9"))
+    login.says("squeue.ids")
+    login.says("sacct.ids", recorded("8", "COMPLETED"))
+    shell.look(REFS)
+    report, frames = shell.look([REFS[0], JobRef("9")])
+    assert set(report.jobs) == {"9"}
+    assert "8" + SEPARATOR not in "".join(frame.text for frame in frames)
+    login.says("squeue.user", queued("7"), queued("9"))
+    assert shell.look([*REFS, JobRef("9")])[0].jobs["8"].ending is Ending.COMPLETED
+    assert shell.look([REFS[0], JobRef("9")])[0].jobs == {}
+    assert max(shell.sizes[1:]) < 300
+
+
+@pytest.mark.parametrize("err", [DOWN, STRANGER])
+def test_a_shell_that_stays_never_takes_trouble_for_the_same(login: LoginNode, shell: Shell, err: str) -> None:
     login.says("squeue.user", queued("7"), queued("8"))
-    assert set(login.look(REFS, live).jobs) == {"7", "8"}
-    login.says("squeue.user", queued("7", clock="1:00"), queued("8", "COMPLETING", clock="1:00"))
-    assert {key: job.state for key, job in login.look(REFS, live).jobs.items()} == {"8": "COMPLETING"}
-    assert (live.now("7").elapsed, live.now("8").elapsed) == (60, 60)
+    login.says("squeue.ids", queued("7"))
+    login.says("sacct.ids", recorded("8", "RUNNING"))
+    shell.look(REFS)
+    login.says("squeue.user", rc=1, err=err)
+    for _ in range(2):
+        report, frames = shell.look(REFS)
+        assert not frames.named("same")
+        assert report.squeue_ok == (err == STRANGER)
+        assert not any(job.ending for job in report.jobs.values())
+
+
+def test_a_job_that_stays_away_is_asked_for_each_time(login: LoginNode, shell: Shell) -> None:
+    login.says("squeue.user", queued("7"))
+    login.says("squeue.ids")
+    login.says("sacct.ids")
+    for _ in range(3):
+        report, frames = shell.look(REFS)
+        assert report.jobs["8"].missing
+        assert [frame.text.strip() for frame in frames.named("asked")] == ["8"]
 
 
 def test_what_is_gone_is_asked_for_by_its_id_in_the_same_round_trip(login: LoginNode) -> None:
@@ -140,7 +250,7 @@ def test_an_account_without_a_name_is_asked_for_by_ids(login: LoginNode) -> None
     login.says("squeue.ids", queued("7"), queued("8", "PENDING"))
     login.says("sacct.ids")
     report = login.look(REFS, LiveRows())
-    assert [job.state for job in report.jobs.values()] == ["RUNNING", "PENDING"]
+    assert {key: job.state for key, job in report.jobs.items()} == {"7": "RUNNING", "8": "PENDING"}
     assert (report.problems, report.squeue_ok) == ((), True)
 
 
@@ -206,7 +316,7 @@ def test_each_cluster_is_asked_by_itself(login: LoginNode) -> None:
 
 @given(st.data())
 def test_an_answer_cut_anywhere_ends_nothing(data: st.DataObject) -> None:
-    script = RemoteScript.build(alive_script(REFS))
+    script = RemoteScript.build(alive_script(REFS, Told()))
     mark = f"\n@@{script.nonce} "
     told = (
         f"{mark}queue 0\n{HEADER}\n{queued('7')}\n{mark}queue.end 0 0\n\n{mark}squeue 0.0\n{HEADER}\n{queued('8')}\n"
@@ -214,20 +324,23 @@ def test_an_answer_cut_anywhere_ends_nothing(data: st.DataObject) -> None:
         f"{recorded('8', 'PREEMPTED')}\n{recorded('8', 'RUNNING')}\n{mark}sacct.end 0.0 0\n\n{mark}end 0\n"
     )
     end = data.draw(st.integers(0, len(told)))
-    jobs = read_alive(REFS, script.frames(told[:end]), LiveRows()).jobs
+    jobs = read_alive(REFS, script.frames(told[:end]), LiveRows(), Told()).jobs
     assert set(jobs) == {"7", "8"}
     assert all(job.live and job.ending is None for job in jobs.values())
 
 
-@given(st.lists(st.tuples(st.sampled_from(["queue", "asked", "squeue", "sacct", "queue.end", "sacct.end"]), st.text())))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["queue", "asked", "squeue", "sacct", "queue.end", "sacct.end", "same"]), st.text())
+    )
+)
 def test_any_frames_can_be_read(pieces: list[tuple[str, str]]) -> None:
     frames = Frames([Frame(name, ("0" if name.startswith("queue") else "0.0", "0"), text) for name, text in pieces])
-    assert all(
-        isinstance(job, JobStatus) and job.ending is None for job in read_alive(REFS, frames, LiveRows()).jobs.values()
-    )
+    jobs = read_alive(REFS, frames, LiveRows(), Told()).jobs
+    assert all(isinstance(job, JobStatus) and job.ending is None for job in jobs.values())
 
 
 def test_ids_are_checked_before_they_reach_a_shell() -> None:
     with pytest.raises(ValueError, match="not a number"):
-        alive_script([JobRef("1; rm -rf /")])
-    assert alive_script([]) == ""
+        alive_script([JobRef("1; rm -rf /")], Told())
+    assert alive_script([], Told()) == ""
