@@ -95,6 +95,13 @@ class Ground:
                 self.words += [f"    {line}" for line in chain.story()]
         return tally
 
+    def next_look(self) -> None:
+        """Airflow looks again, once every sbatch is over: what was at work when the last try came is tidied up now."""
+        self._remote_processes()
+        self.together(
+            lambda chain: chain.try_once(), [chain for chain in self.chains if chain.left_behind()], at_once=8
+        )
+
     def _remote_processes(self, seconds: float = 90) -> list[str]:
         """Processes of logins that are still there some time after the last one."""
         mine = f"SLURM_CONF={self.cluster.exports['SLURM_CONF']}"

@@ -312,6 +312,7 @@ def test_a_client_killed_while_sbatch_is_at_work(ground: Ground, judge, cluster)
 
     items = [(word, shell_too) for word in ("slow", "late", "lost", "lingering") for shell_too in (False, True)]
     ground.together(strike, items, at_once=8)
+    ground.next_look()
     judge("client killed while sbatch works", len(items))
 
 
