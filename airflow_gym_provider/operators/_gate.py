@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException
@@ -128,7 +129,9 @@ def _read(
         runs = [candidate, *([baseline] if isinstance(baseline, BenchmarkRun) else [])]
         (found.candidates[name], found.mine[name]), *rest = reader.read(runs)
         for run, side in rest:
-            found.baselines[name], found.theirs[name] = run, side
+            same = posixpath.normpath(run.job_dir) == posixpath.normpath(candidate.job_dir)
+            unfit = f"is the very run that is judged, in {run.job_dir}" if same else ""
+            found.baselines[name], found.theirs[name] = run, replace(side, unfit=unfit)
         if isinstance(baseline, Side):
             found.theirs[name] = baseline
     # a benchmark that only the baseline has: the gate has something to say about that

@@ -51,7 +51,7 @@ class GymGateOperator(BaseOperator, BranchMixIn):
     :param benchmark_metrics: benchmark to such a mapping, in the place of `metrics` for it.
     :param min_pairs: fewer tasks than these in both runs are inconclusive.
     :param min_overlap: so is an overlap of less than this share of the larger run's tasks.
-    :param alpha: the chance of a false alarm, over all metrics tested together.
+    :param alpha: the chance of a false alarm, over all metrics tested together. A larger one finds smaller drops.
     :param correction: `holm`, `benjamini-hochberg` or `none`.
     :param paired: False compares numbers only.
     :param same_prompts: False takes tasks of the same index for the same, whatever was asked.
@@ -79,7 +79,7 @@ class GymGateOperator(BaseOperator, BranchMixIn):
         benchmark_metrics: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
         min_pairs: int = 10,
         min_overlap: float = 0.5,
-        alpha: float = 0.05,
+        alpha: float = 0.01,
         correction: Literal["holm", "benjamini-hochberg", "none"] = "holm",
         paired: bool = True,
         same_prompts: bool = True,

@@ -22,11 +22,13 @@ from airflow_gym_provider.results.gate_terms import (
 )
 from airflow_gym_provider.results.paired import PairedTest, corrected, paired_test
 from airflow_gym_provider.results.sentences import left_out, number, percent, repeats
-from airflow_gym_provider.results.tasks import Comparison, TaskRewards, compare_tasks
+from airflow_gym_provider.results.tasks import Comparison, Pair, TaskRewards, compare_tasks
 
 __all__ = ["GateReport", "GateSettings", "MetricRule", "MetricVerdict", "Outcome", "Side", "judge_gate", "worst"]
 
 MEAN_REWARD = "mean/reward"
+_ROUNDING = 1e-12
+_LARGEST = 1e100
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,11 @@ class _Case:
         """What keeps either run from passing: the missing part may be what fell."""
         lacks = []
         for side in (self.candidate, self.baseline):
-            if side.incomplete:
+            if side.unfit:
+                lacks.append(f"{side.label} {side.unfit}")
+            elif side.incomplete:
                 lacks.append(f"{side.label} is not complete: {side.incomplete}")
-            elif self.metric not in side.metrics or not math.isfinite(side.metrics[self.metric]):
+            elif math.isnan(side.value(self.metric)):
                 lacks.append(f"it is no number in {side.label}")
         return "; ".join(lacks)
 
@@ -118,7 +122,7 @@ def judge_gate(
 def _first(benchmark: str, candidate: Side, wanted: Mapping[str, MetricRule]) -> MetricVerdict:
     """Nothing to compare with: but what has no numbers, or not all of them, shall be no baseline either."""
     metrics = [metric for name in wanted for metric in _meant(name, candidate.metrics)]
-    bad = [metric for metric in metrics if not math.isfinite(candidate.metrics.get(metric, math.nan))]
+    bad = [metric for metric in metrics if math.isnan(candidate.value(metric))]
     lacks = candidate.incomplete or (f"{', '.join(bad)} is no number in {candidate.label}" if bad else "")
     told = f"{benchmark}: there is no earlier green run to compare with"
     if lacks:
@@ -149,15 +153,15 @@ def _measure(case: _Case, settings: GateSettings) -> MetricVerdict | _Open:
 
 def _by_numbers(case: _Case) -> MetricVerdict:
     """Two numbers, without a test: whether the drop is more than the tolerated one."""
-    new, old = (side.metrics.get(case.metric, math.nan) for side in (case.candidate, case.baseline))
-    if not (math.isfinite(new) and math.isfinite(old)):
+    new, old = case.candidate.value(case.metric), case.baseline.value(case.metric)
+    if math.isnan(new) or math.isnan(old):
         return case.unknown(case.lacks)
     tolerated = case.rule.tolerated(old)
     drop = (old - new) if case.rule.higher_is_better else (new - old)
     moved = f"from {number(old)} to {number(new)} ({number(new - old, sign=True)})"
     against = f"against {case.baseline.label}, two numbers without a test; a drop of {number(tolerated)} is tolerated"
     # what only rounding took away is no drop
-    if drop > tolerated + 1e-12 * max(abs(old), abs(new)):
+    if drop > tolerated + _ROUNDING * max(abs(old), abs(new)):
         verdict = case.verdict(Outcome.REGRESSED, f"{case.name} got worse {moved}, {against}")
     elif case.lacks:
         verdict = case.verdict(
@@ -180,12 +184,21 @@ def _by_tasks(case: _Case, found: Comparison, larger: int, settings: GateSetting
         return replace(case.unknown(f"{few}{notes}"), left_out=found.left_out)
     old = sum(pair.baseline for pair in found.pairs) / size
     new = sum(pair.candidate for pair in found.pairs) / size
-    sign = 1 if case.rule.higher_is_better else -1
-    better = [sign * pair.difference for pair in found.pairs]
-    test = paired_test(better, case.rule.tolerated(old), seed=settings.seed)
+    sign, tolerated = 1 if case.rule.higher_is_better else -1, case.rule.tolerated(old)
+    better = [_unrounded(sign * pair.difference, tolerated, pair) for pair in found.pairs]
+    # their squares are summed, too
+    if not all(abs(value) < _LARGEST for pair in found.pairs for value in (pair.baseline, pair.candidate)):
+        return replace(case.unknown(f"there are rewards beyond all measure{notes}"), left_out=found.left_out)
+    test = paired_test(better, tolerated, seed=settings.seed)
     if sign < 0:
         test = replace(test, mean=-test.mean, low=-test.high, high=-test.low)
     return _Open(case, test, old, new, found.left_out, notes)
+
+
+def _unrounded(better: float, tolerated: float, pair: Pair) -> float:
+    """The difference; exactly the tolerated drop where only rounding tells the two apart."""
+    scale = max(abs(pair.baseline), abs(pair.candidate))
+    return -tolerated if abs(better + tolerated) <= _ROUNDING * scale else better
 
 
 def _closed(found: Sequence[MetricVerdict | _Open], settings: GateSettings) -> list[MetricVerdict]:

@@ -145,6 +145,22 @@ def test_a_run_that_is_judged_again_is_not_compared_with_itself(airflow: Airflow
     assert airflow.run(gate(mine), "one", night(1)) == "no_baseline"
 
 
+def test_a_run_is_no_baseline_of_itself_under_another_name(airflow: Airflow, tmp_path: Path):
+    """Its own id, its own directory, or one that yesterday's gate judged: equal, and no evidence of anything."""
+    mine = result(tmp_path / "1", 30)
+    by_id = gate(mine, baseline="one")
+    by_id.upstream_task_ids.add("eval")
+    airflow.xcoms["one", "eval", "return_value"] = mine
+    told = rf"inconclusive: .* is the very run that is judged, in {mine['job_dir']}"
+    with pytest.raises(AirflowFailException, match=told):
+        airflow.run(by_id, "one", night(1))
+    with pytest.raises(AirflowFailException, match=told):
+        airflow.run(gate(str(tmp_path / "1"), baseline=f"{tmp_path}/1/gpqa/"), "two", night(2))
+    assert airflow.run(gate(str(tmp_path / "1")), "three", night(3)) == "no_baseline"
+    with pytest.raises(AirflowFailException, match=told):
+        airflow.run(gate(str(tmp_path / "1")), "four", night(4))
+
+
 def test_runs_that_an_asset_started_have_a_date_as_well(airflow: Airflow, tmp_path: Path):
     airflow.run(gate(result(tmp_path / "1", 30)), "one", night(1), by_asset=True)
     assert airflow.run(gate(result(tmp_path / "2", 30)), "two", night(2), by_asset=True) == "pass"
@@ -349,8 +365,7 @@ def test_settings_that_cannot_be_used_are_no_verdict(airflow: Airflow, settings:
 
 
 def test_states_are_asked_for_a_few_times_only(airflow: Airflow, tmp_path: Path):
-    mine = result(tmp_path / "1", 30)
-    airflow.run(gate(mine), "run0", night(0))
+    airflow.run(gate(result(tmp_path / "0", 30)), "run0", night(0))
     for number in range(1, 50):
         airflow.xcoms[f"run{number}", "gate", "gym_gate"] = {
             "run_id": f"run{number}",
@@ -361,5 +376,5 @@ def test_states_are_asked_for_a_few_times_only(airflow: Airflow, tmp_path: Path)
         airflow.dates[f"run{number}"] = night(number)
         airflow.states[f"run{number}"] = "failed"
     airflow.asked = 0
-    assert airflow.run(gate(mine), "last", night(99)) == "pass"
+    assert airflow.run(gate(result(tmp_path / "1", 30)), "last", night(99)) == "pass"
     assert airflow.asked == 3
