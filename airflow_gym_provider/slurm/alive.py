@@ -10,7 +10,7 @@ requeued under another user, somebody else's) is asked for by its id, from squeu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -67,12 +67,14 @@ class LiveRows:
 class Told:
     """What a shell that stays has been told: it is not told twice. A new shell needs a new one.
 
-    `numbers`: by cluster, as functions and frames name it; `wanted`: the ids that its squeue is compared with.
+    `numbers`: by cluster, as functions and frames name it; `wanted`: the ids that its squeue is compared with;
+    `repeated`: the jobs that were asked for last, and what asks for the same ones.
     """
 
     numbers: dict[str | None, int] = field(default_factory=dict)
     wanted: dict[int, frozenset[str]] = field(default_factory=dict)
     functions: set[str] = field(default_factory=set)
+    repeated: tuple[object, str] = (None, "")
 
     def once(self, functions: str) -> str:
         """Functions for the shell: "" when it has them."""
@@ -86,19 +88,24 @@ class Told:
         return self.numbers.setdefault(cluster, len(self.numbers))
 
 
-def alive_script(refs: Iterable[JobRef], told: Told) -> str:
-    """The body of a RemoteScript that looks after jobs that were alive; "" for none. `told` is brought up to date.
+def alive_script(refs: Sequence[JobRef], told: Told) -> str:
+    """The body of a RemoteScript that looks after jobs that were alive; "" for none. `told` is brought up to date: the
+    very same `refs`, which must not be changed, cost nothing the next time.
 
     No command is longer than 8 KB. Raises ValueError for an id or cluster that cannot be one.
     """
+    if told.repeated[0] is refs:
+        return told.repeated[1]
     lines: list[str] = []
+    looks: list[str] = []
     for cluster, ids in by_cluster(refs).items():
         number = told.number(cluster)
         lines.append(told.once(_functions()))
         lines.append(told.once(_cluster_functions(number, cluster)))
         lines.append(_wanted(number, frozenset(map(check_id, ids)), told))
-        lines.append(f"_gym_look_{number}")
-    return "\n".join(filter(None, lines))
+        looks.append(f"_gym_look_{number}")
+    told.repeated = (refs, "\n".join(looks))
+    return "\n".join(filter(None, [*lines, *looks]))
 
 
 def _cluster_functions(number: int, cluster: str | None) -> str:

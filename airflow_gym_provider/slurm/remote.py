@@ -41,6 +41,7 @@ _gym_body() {{
 }}
 _gym_turn {nonce} 3</dev/null </dev/null
 """
+_MARK = re.compile(r"^@@(?P<nonce>[0-9a-f]+) (?P<name>\S+)(?P<words>(?: [^\r\n]*)?)\r?\n", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -139,16 +140,17 @@ class RemoteScript:
 
     def frames(self, stdout: str) -> Frames:
         """The frames in what came back, whatever stands before, between or after them. Never raises."""
-        marker = re.compile(rf"^@@{self.nonce} (\S+)((?: [^\r\n]*)?)\r?\n", re.MULTILINE)
-        marks = list(marker.finditer(stdout))
+        marks = [mark for mark in _MARK.finditer(stdout) if mark["nonce"] == self.nonce]
         frames = Frames()
         for index, mark in enumerate(marks):
-            if mark[1] == "end":
+            if mark["name"] == "end":
                 frames.complete = True
                 break
             stop = marks[index + 1].start() - 1 if index + 1 < len(marks) else len(stdout)
-            if mark[1] != "begin":
-                frames.append(Frame(mark[1], tuple(mark[2].split()), stdout[mark.end() : max(stop, mark.end())]))
+            if mark["name"] != "begin":
+                frames.append(
+                    Frame(mark["name"], tuple(mark["words"].split()), stdout[mark.end() : max(stop, mark.end())])
+                )
         return frames
 
 

@@ -71,9 +71,9 @@ class Subscription:
 
 
 class WatchedJob:
-    """One job, whoever waits for it."""
+    """One job, whoever waits for it. `running`: whether it ran when it was last heard of."""
 
-    __slots__ = ("counted_at", "outlook", "progress", "ref", "tail", "tasks")
+    __slots__ = ("counted_at", "outlook", "progress", "ref", "running", "tail", "tasks")
 
     def __init__(self, ref: JobRef, now: float) -> None:
         self.ref = ref
@@ -81,6 +81,7 @@ class WatchedJob:
         self.progress: Progress | None = None
         self.tail: LogTail | None = None
         self.counted_at = float("-inf")
+        self.running = False
         self.outlook = Outlook(now)
 
     def join(self, task: Subscription, ref: JobRef) -> None:
@@ -91,11 +92,6 @@ class WatchedJob:
         self.progress = self.progress or task.progress.get(ref.key)
         self.tail = self.tail or task.tails.get(ref.key)
 
-    @property
-    def running(self) -> bool:
-        """Whether it ran when it was last heard of."""
-        return self.outlook.status is not None and self.outlook.status.state == State.RUNNING
-
     def take(self, look: Observation, now: float) -> bool:
         """Take in a look; whether there is something that its tasks should hear."""
         key, news = self.ref.key, False
@@ -104,6 +100,7 @@ class WatchedJob:
             news = not status.known or not _alike(status, self.outlook.status)
             if not _alike(status, self.outlook.status):
                 self.outlook.change(status, now, look.clock)
+                self.running = status.state == State.RUNNING
         counted = look.progress.get(key)
         if counted is not None:
             news = news or counted != self.progress
@@ -122,7 +119,7 @@ def _alike(one: JobStatus, other: JobStatus | None) -> bool:
 
 def due_counts(jobs: Iterable[WatchedJob], now: float) -> dict[str, Progress]:
     """Whose rollouts the next look counts."""
-    due = [job for job in jobs if job.progress is not None and job.running and now - job.counted_at >= COUNT_EVERY]
+    due = [job for job in jobs if job.running and job.progress is not None and now - job.counted_at >= COUNT_EVERY]
     due.sort(key=lambda job: job.counted_at)
     return {job.ref.key: job.progress for job in due[:MOST_COUNTS] if job.progress is not None}
 

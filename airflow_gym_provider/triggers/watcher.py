@@ -48,8 +48,13 @@ class Watcher:
         self._tasks: set[Subscription] = set()
         self._jobs: dict[str, WatchedJob] = {}
         self._refs: dict[str, JobRef] | None = None  # of all jobs, until those change
+        self._new: set[str] = set()  # jobs of which no look has brought anything yet
+        self._pace: tuple[float, float] | None = (
+            None  # what the tasks ask for and their floors allow, until those change
+        )
         self._loop_task: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
+        self._own_floor = 0.0
         self._guests = 0
         self._looked_at = float("-inf")
         self._failures = 0
@@ -95,10 +100,11 @@ class Watcher:
 
     def _join(self, task: Subscription) -> None:
         self._tasks.add(task)
-        self._refs = None
+        self._refs = self._pace = None
         for ref in task.refs:
             if ref.key not in self._jobs:
                 self._jobs[ref.key] = WatchedJob(ref, self._now())
+                self._new.add(ref.key)
             self._jobs[ref.key].join(task, ref)
         self._changed.set()
         self._start()
@@ -107,12 +113,13 @@ class Watcher:
         if task not in self._tasks:
             return
         self._tasks.discard(task)
-        self._refs = None
+        self._refs = self._pace = None
         for ref in task.refs:
             job = self._jobs[ref.key]
             job.tasks.remove(task)
             if not job.tasks:
                 del self._jobs[ref.key]
+                self._new.discard(ref.key)
                 self._looker.forget([ref.key])
         self._changed.set()
 
@@ -130,8 +137,11 @@ class Watcher:
         except Exception:
             return True  # the look fails with the same, in words for the tasks
         host = self._places.setdefault(self._hook.place, self)
-        for task in [task for task in self._tasks if task.home is self]:
-            task.floor = self._hook.poll_floor
+        if self._pace is None or self._hook.poll_floor != self._own_floor:
+            self._own_floor, self._pace = self._hook.poll_floor, None
+            for task in self._tasks:
+                if task.home is self:
+                    task.floor = self._own_floor
         if host is not self:
             self._hook.forget()
             for task in list(self._tasks):
@@ -187,17 +197,24 @@ class Watcher:
     def _now() -> float:
         return asyncio.get_running_loop().time()
 
+    def _asked_pace(self) -> tuple[float, float]:
+        """The shortest interval that a task asks for, and the longest floor of their connections."""
+        if self._pace is None:
+            tasks = self._tasks
+            self._pace = (min(task.interval for task in tasks), max(task.floor for task in tasks)) if tasks else (0, 0)
+        return self._pace
+
     def _floor(self) -> float:
-        return max(self._hook.poll_floor, max((task.floor for task in self._tasks), default=0.0))
+        return max(self._hook.poll_floor, self._asked_pace()[1])
 
     def _interval(self) -> float:
-        return max(self._floor(), min(task.interval for task in self._tasks))
+        return max(self._floor(), self._asked_pace()[0])
 
     def _delay(self) -> float:
         interval = self._interval()
         if self._failures:
             return max(interval, min(interval * 2.0**self._failures, LONGEST_INTERVAL) * self._spread)
-        if any(job.outlook.status is None for job in self._jobs.values()):  # a job that just came
+        if self._new:
             return max(self._floor(), interval / MOST)
         return min(self._wait or interval, interval * MOST)
 
@@ -221,6 +238,7 @@ class Watcher:
 
     async def _tell(self, look: Observation, jobs: Mapping[str, WatchedJob], now: float) -> None:
         touched = look.statuses.keys() | look.progress.keys() | look.tails.keys()
+        self._new -= look.statuses.keys()
         news = [job for key in touched if (job := jobs.get(key)) is not None and job.take(look, now)]
         hearing = {task for job in news for task in job.tasks}
         hearing.update(task for task in self._tasks if task.problems != look.problems)

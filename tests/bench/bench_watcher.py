@@ -1,14 +1,15 @@
 """What waiting for Slurm jobs costs: our trigger, Airflow's SSHRemoteJobTrigger, and the bare loop as the limit.
 
     bash docker/cluster.sh up --dir /tmp/bench
-    python tests/bench/bench_watcher.py --cluster /tmp/bench [--jobs 1 20 100 1000] [--rounds 3] [--seconds 30]
+    python tests/bench/bench_watcher.py --cluster /tmp/bench [--jobs 1 20 100 1000] [--rounds 3] [--looks 5]
 
-Real jobs on a real Slurm, behind an sshd with its default limits. A login runs the account's start-up files, which may
-cost more than all that is measured: --quick-shell leaves them out. The contenders take turns, each in a process
-of its own, all at the same interval: ours and the bare loop `--rounds` times, medians are shown; SSHRemoteJobTrigger
-once, up to `--most-remote` jobs. In every round jobs end at random moments, for the delay until the event. CPU is per
-minute: of everything under sshd, and of the process that stands for the triggerer. A stall is the CPU that the process
-used between two turns of its event loop.
+Real jobs on a real Slurm, behind an sshd with its default limits. The bare loop's commands run the account's start-up
+files, which may cost more than all that is measured: --quick-shell leaves them out. The contenders take turns, each in a
+process of its own, all at the same interval: ours and the bare loop `--rounds` times, medians are shown;
+SSHRemoteJobTrigger once, up to `--most-remote` jobs. In every round jobs end at random moments, for the delay until the
+event (the longest of a round). CPU is of everything under sshd, and of the process that stands for the triggerer,
+measured from one look's end over `--looks` looks, and shown for the looks of a minute. A stall is the CPU that the
+process used between two turns of its event loop.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ COLUMNS = (
     "jobs",
     "way",
     "logins",
-    "commands/min",
+    "looks/min",
     "login node s/min",
     "triggerer s/min",
     "KB/job",
@@ -72,14 +73,14 @@ class Contender:
 
     def ask(self, word: str) -> dict[str, Any]:
         self.tell(word)
-        return self.said.get(timeout=60)
+        return self.said.get(timeout=120)
 
     def end(self) -> None:
         self._process.kill()
         self._process.wait()
 
 
-def measure(site: Site, way: str, number: int, interval: float, seconds: float) -> dict[str, float]:
+def measure(site: Site, way: str, number: int, interval: float, looks: int) -> dict[str, float]:
     """One round of one contender."""
     jobs = site.jobs[:number]
     before = site.counts()
@@ -88,11 +89,10 @@ def measure(site: Site, way: str, number: int, interval: float, seconds: float) 
         time.sleep(12 + 2 * interval)  # imports, logins and the first looks, which ask more
         if contender.events:
             raise RuntimeError(f"{way} gave up on {len(contender.events)} of {number} jobs")
-        started, cpu, commands = time.time(), site.cpu(), site.counts()[1]
-        contender.tell("begin")
-        time.sleep(seconds)
-        cost, cpu, span = contender.ask("end"), site.cpu() - cpu, time.time() - started
-        commands = site.counts()[1] - commands
+        contender.ask(f"cost {looks}")
+        started, cpu = time.time(), site.cpu()
+        cost = contender.said.get(timeout=60 + 20 * interval * looks)
+        cpu, span = site.cpu() - cpu, time.time() - started
         if contender.events:
             raise RuntimeError(f"{way} gave up on {len(contender.events)} of {number} jobs")
         contender.tell("stalls")
@@ -106,9 +106,9 @@ def measure(site: Site, way: str, number: int, interval: float, seconds: float) 
     return {
         "logins": after[0] - before[0],
         "dropped": after[2] - before[2],
-        "commands/min": commands * 60 / span,
-        "login node s/min": cpu * 60 / span,
-        "triggerer s/min": cost["cpu"] * 60 / span,
+        "looks/min": looks * 60 / span,
+        "login node s/min": cpu / looks * 60 / interval,
+        "triggerer s/min": cost["cpu"] / looks * 60 / interval,
         "KB/job": cost["memory"] / 1024 / number,
         "stall ms": stall * 1000,
         "delay s": max(delays),
@@ -143,7 +143,7 @@ def show(rows: list[dict[str, Any]]) -> None:
                 cells.append(str(each.get("text", "")) if name == "logins" else "")
                 continue
             ratio = f" ({each[name] / limit[name]:.2f}x)" if name.endswith("s/min") and each is not limit else ""
-            cells.append(f"{each[name]:.{0 if name in ('logins', 'commands/min', 'stall ms') else 2}f}{ratio}")
+            cells.append(f"{each[name]:.{0 if name in ('logins', 'looks/min', 'stall ms') else 2}f}{ratio}")
         print("| " + " | ".join(cells) + " |")
 
 
@@ -152,7 +152,7 @@ def main() -> None:
     parser.add_argument("--cluster", help="the folder of a cluster that docker/cluster.sh brought up")
     parser.add_argument("--jobs", type=int, nargs="+", default=[1, 20, 100, 1000])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--looks", type=int, default=5, help="how many looks a round measures")
     parser.add_argument("--interval", type=float, default=5, help="seconds, of all contenders")
     parser.add_argument(
         "--most-remote", type=int, default=100, help="SSHRemoteJobTrigger is tried up to this many jobs"
@@ -169,7 +169,7 @@ def main() -> None:
                 found: dict[str, list[dict[str, float]]] = {"ours": [], "bare": []}
                 for _ in range(options.rounds):
                     for way, results in found.items():
-                        results.append(measure(site, way, number, options.interval, options.seconds))
+                        results.append(measure(site, way, number, options.interval, options.looks))
                         print(json.dumps({"jobs": number, "way": way} | results[-1]), file=sys.stderr)
                 rows.append(row(number, "ours", found["ours"]))
                 rows.append(row(number, "bare loop", found["bare"]))
@@ -179,7 +179,7 @@ def main() -> None:
                             row(
                                 number,
                                 "SSHRemoteJobTrigger",
-                                [measure(site, "remote", number, options.interval, options.seconds)],
+                                [measure(site, "remote", number, options.interval, options.looks)],
                             )
                         )
                     except (RuntimeError, queue.Empty) as err:

@@ -1,7 +1,7 @@
 """One contender of bench_watcher.py: a process like a triggerer's that waits for jobs in one of three ways.
 
-Reads a plan (JSON) from its standard input, prints a JSON line for every event and, between "begin" and "end" on its
-input, what it has cost. Not for use by itself.
+Reads a plan (JSON) from its standard input and prints a JSON line for every event. "cost N" on its input: after its
+next look it says that it begins to count, and N looks later what they have cost. Not for use by itself.
 """
 
 from __future__ import annotations
@@ -19,9 +19,41 @@ def say(**words: Any) -> None:
     print(json.dumps(words), flush=True)
 
 
+class Looks:
+    """Counts looks that are over."""
+
+    def __init__(self) -> None:
+        self._over = 0
+        self._one_more = asyncio.Event()
+
+    def over(self) -> None:
+        self._over += 1
+        self._one_more.set()
+
+    async def wait(self, number: int) -> None:
+        until = self._over + number
+        while self._over < until:
+            self._one_more.clear()
+            await self._one_more.wait()
+
+
+LOOKS = Looks()
+
+
 async def ours(plan: dict[str, Any]) -> None:
     """Our trigger, one for each job."""
+    from airflow_gym_provider.hooks.slurm import SlurmHook
     from airflow_gym_provider.triggers.slurm import SlurmJobTrigger
+
+    ask = SlurmHook.aask
+
+    async def counted(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return await ask(*args, **kwargs)
+        finally:
+            asyncio.get_running_loop().call_later(0.3, LOOKS.over)  # what is made of it counts as well
+
+    SlurmHook.aask = counted  # type: ignore[method-assign]
 
     async def wait(job: dict[str, str]) -> None:
         trigger = SlurmJobTrigger(
@@ -73,6 +105,7 @@ async def bare(plan: dict[str, Any]) -> None:
                 if job_id in waiting and cells[0].split()[0] not in ("PENDING", "RUNNING", "COMPLETING"):
                     waiting.discard(job_id)
                     say(event=job_id, at=time.time(), how=cells[0])
+            asyncio.get_running_loop().call_later(0.3, LOOKS.over)
             await asyncio.sleep(plan["interval"])
 
 
@@ -107,13 +140,16 @@ async def main() -> None:
     if plan["way"] == "remote":
         import airflow.providers.ssh.triggers.ssh_remote_job  # noqa: F401
     process = psutil.Process()
-    before, cpu, stalls = process.memory_info().rss, 0.0, Stalls()
+    before, stalls = process.memory_info().rss, Stalls()
     task = loop.create_task(way(plan))
     ticker = None
     while word := (await reader.readline()).decode().strip():
-        if word == "begin":
+        if word.startswith("cost"):
+            looks = int(word.split()[1])
+            await (asyncio.sleep(plan["interval"]) if plan["way"] == "remote" else LOOKS.wait(1))
+            say(begin=True)
             cpu = time.process_time()
-        elif word == "end":
+            await (asyncio.sleep(looks * plan["interval"]) if plan["way"] == "remote" else LOOKS.wait(looks))
             say(cpu=time.process_time() - cpu, memory=process.memory_info().rss - before)
         elif word == "stalls":
             ticker = loop.create_task(stalls.watch())
