@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from airflow_gym_provider.results.numbers import is_number
 from airflow_gym_provider.results.paired import Correction, PairedTest
 from airflow_gym_provider.results.tasks import TaskRewards
 
@@ -24,14 +25,6 @@ class Outcome(StrEnum):
 
 
 _ORDER = list(Outcome)
-
-
-def is_number(value: object) -> bool:
-    """Whether it is a finite number; True, texts, NaN and integers beyond every float are none."""
-    try:
-        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    except OverflowError:
-        return False
 
 
 def worst(outcomes: Iterable[Outcome]) -> Outcome:
@@ -116,7 +109,7 @@ class Side:
     def value(self, metric: str) -> float:
         """The metric; NaN when it is missing or no number, whatever stands in its place."""
         found = self.metrics.get(metric)
-        return found if found is not None and is_number(found) else math.nan
+        return found if is_number(found) else math.nan
 
 
 @dataclass(frozen=True)

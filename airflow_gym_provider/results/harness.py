@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
+
+from airflow_gym_provider.results.numbers import is_number
 
 __all__ = ["RESULTS_FILE", "HarnessError", "harness_metrics"]
 
@@ -36,12 +37,5 @@ def _numbers(content: dict[str, object], prefix: str, depth: int) -> Iterator[tu
     for name, value in content.items():
         if isinstance(value, dict) and depth:
             yield from _numbers(value, f"{prefix}{name}.", depth - 1)
-        elif isinstance(value, (int, float)) and not isinstance(value, bool) and _finite(value):
+        elif is_number(value):
             yield f"{prefix}{name}", value
-
-
-def _finite(value: float) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # an integer beyond every float
-        return False

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
+
+from airflow_gym_provider.results.numbers import is_number
 
 __all__ = ["MetricsError", "key_metrics"]
 
@@ -30,7 +31,7 @@ def key_metrics(data: bytes) -> tuple[dict[str, float], tuple[str, ...], list[st
         if not isinstance(values, dict):
             raise MetricsError(f"has no key_metrics for agent {agent}")
         for name, value in values.items():
-            if _is_number(value):
+            if is_number(value):
                 metrics[f"{prefix}{name}"] = value
             else:
                 notes.append(f"{prefix}{name} is {json.dumps(value)[:80]}, not a number,")
@@ -64,12 +65,3 @@ def _unique(names: list[str]) -> list[str]:
         seen[name] = seen.get(name, 0) + 1
         told.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
     return told
-
-
-def _is_number(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # an integer beyond every float
-        return False

@@ -31,7 +31,8 @@ _HEADERS = {
 }
 _WORDS = {401: "Please sign in to Airflow first.", 403: "You may not read this.", 404: "There is no such thing here."}
 _UNMAPPED = -1
-Text = Annotated[str, Query(max_length=512)]
+Text = Annotated[str, Query(max_length=512, pattern=r"^[^\x00]*$")]
+"""No name of Airflow's is longer, and a NUL is an error in PostgreSQL rather than a name that is not there."""
 
 
 def make_app() -> FastAPI:

@@ -6,16 +6,18 @@ trigger leaves while it waits. Times are seconds since 1970 (UTC), durations sec
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from airflow_gym_provider.results.numbers import is_number
+
 _GREEN, _LIVE = (
     frozenset({"COMPLETED"}),
     frozenset({"", "PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED"}),
 )
+_BEYOND = 10**15
 _ON = frozenset({"TIMEOUT", "PREEMPTED", "NODE_FAIL"})
 
 
@@ -183,6 +185,5 @@ def _text(value: object) -> str:
 
 
 def _number(value: object) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return int(value)
+    """A whole number; None for what is none, and for what no clock and no chain comes to."""
+    return int(value) if is_number(value) and abs(value) < _BEYOND else None

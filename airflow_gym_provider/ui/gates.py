@@ -5,10 +5,11 @@ A verdict that names no benchmark counts for all of its DAG run. What is not und
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from airflow_gym_provider.results.numbers import is_number
 
 _WORDS = ("regressed", "inconclusive", "no_baseline", "pass")
 """The worst first: several verdicts over one benchmark show the worst."""
@@ -74,7 +75,7 @@ def _plain_word(part: Any) -> GateWord | None:
 
 def _baselines(metrics: Mapping[str, Any]) -> dict[str, float]:
     values = {name: one.get("baseline") for name, one in metrics.items() if isinstance(one, Mapping)}
-    return {name: float(value) for name, value in values.items() if _finite(value) and isinstance(value, int | float)}
+    return {name: float(value) for name, value in values.items() if is_number(value)}
 
 
 def _reason(part: Mapping[str, Any]) -> str:
@@ -87,10 +88,6 @@ def _reason(part: Mapping[str, Any]) -> str:
         [_reason(one) for one in metrics.values() if isinstance(one, Mapping)] if isinstance(metrics, Mapping) else []
     )
     return " ".join(sentence for sentence in told if sentence)
-
-
-def _finite(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _rank(word: GateWord) -> int:

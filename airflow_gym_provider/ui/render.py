@@ -18,8 +18,9 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
 def page(template: str, **values: Any) -> str:
-    """The page of `templates/<template>` with these values."""
-    return environment().get_template(template).render(now=time.time(), **values)
+    """The page of `templates/<template>` with these values, as text that UTF-8 can spell: half a surrogate is a "?"."""
+    text = environment().get_template(template).render(now=time.time(), **values)
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 @cache
@@ -70,12 +71,15 @@ def duration(seconds: float | None) -> str:
 
 
 def moment(value: datetime | float | None) -> str:
-    """A moment in UTC, to the second."""
+    """A moment in UTC, to the second; a dash for one that no calendar has."""
     if value is None:
         return "–"
-    if isinstance(value, int | float):
-        value = datetime.fromtimestamp(value, UTC)
-    return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    try:
+        if isinstance(value, int | float):
+            value = datetime.fromtimestamp(value, UTC)
+        return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return "–"
 
 
 def word(value: object) -> str:

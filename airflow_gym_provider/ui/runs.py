@@ -6,11 +6,12 @@ counts as absent and never breaks a page.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+
+from airflow_gym_provider.results.numbers import is_number
 
 _RED = frozenset({"failed", "upstream_failed"})
 _OVER = frozenset({"success", "failed", "upstream_failed", "skipped", "removed"})
@@ -108,7 +109,7 @@ def read_run(row: RunRow, benchmark: str = "") -> EvalRun | None:
     name = _text(result.get("benchmark")) or _text(job.get("benchmark")) or benchmark
     if not name:
         return None
-    metrics = {str(key): number for key, value in _mapping(result.get("metrics")).items() if _finite(number := value)}
+    metrics = {str(key): number for key, value in _mapping(result.get("metrics")).items() if is_number(number := value)}
     return EvalRun(
         row,
         benchmark=name,
@@ -195,8 +196,4 @@ def _text(value: object) -> str:
 
 
 def _count(value: object) -> int | None:
-    return int(value) if _finite(value) and isinstance(value, int | float) else None
-
-
-def _finite(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return int(value) if is_number(value) else None

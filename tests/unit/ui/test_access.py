@@ -145,6 +145,13 @@ def test_there_is_nothing_else(us, page):
     assert us.get(page).status_code == 404
 
 
+@pytest.mark.parametrize("value", ["%00", "gpqa%00", "x" * 513])
+@pytest.mark.parametrize("page", ["benchmark?name={}", "compare?name=gpqa&left={}", "chain?run_id={}&task_id=gpqa"])
+def test_what_can_be_no_name_is_not_asked_for(us, page, value):
+    """PostgreSQL takes no NUL: the page would be an error of ours."""
+    assert us.get(f"dags/ours/{page.format(value)}").status_code == 422
+
+
 def test_a_page_may_load_nothing_from_elsewhere_and_is_not_kept(us):
     for page in ("", address("benchmark", "ours")):
         answer = us.get(page)

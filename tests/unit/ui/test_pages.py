@@ -273,6 +273,13 @@ def test_hostile_names_stay_text_and_find_their_pages(us, hostile):
         {"job_id": "101", "state": 5, "at": "now", "elapsed": [], "done": {}},
         {"benchmarks": [1, {"benchmark": "gpqa", "verdict": 5}], "verdict": {}},
         {"task_rewards": {"packed": "!!", "values": 3}, "benchmarks": {"gpqa": "regressed"}},
+        {"metrics": {"a": 10**400, "b": 1e308, "c": -1e308}, "rollouts_done": 10**400, "used": 10**400},
+        {"jobs": [{"id": "5", "state": "RUNNING", "submit": 10**400, "start": 1e308, "elapsed": -(10**400)}]},
+        {"jobs": [{"id": "5", "state": "RUNNING", "submit": 1e14, "start": -1e14, "elapsed": 1e300}]},
+        {"jobs": [{"id": "5", "state": "RUNNING", "submit": "0001-01-01T00:00:00+14:00", "end": "9999-12-31"}]},
+        {"job_id": "101", "state": "RUNNING", "at": 1e14, "elapsed": -1e14, "ended": 1},
+        {"benchmarks": {"gpqa": {"verdict": "pass", "metrics": {"a": {"baseline": 10**400, "verdict": "pass"}}}}},
+        {"benchmark": "gpqa", "reason": "\ud800", "job_dir": "\udfff", "metrics": {"\ud800": 1}},
     ],
 )
 def test_what_another_release_left_breaks_no_page(us, evaluations, junk):
