@@ -62,9 +62,7 @@ class Shell:
         except TimeoutError:
             raise SlurmAnswerCutError(f"{self._where}: no complete answer within {timeout:g} s") from None
         except (OSError, asyncssh.Error) as err:
-            raise ShellEndedError(
-                f"{self._where}: the connection ended in the middle: {err or type(err).__name__}"
-            ) from None
+            raise self._ended(f"the connection ended in the middle: {err or type(err).__name__}") from None
         finally:
             self.busy = False
             if not done:
@@ -80,13 +78,14 @@ class Shell:
             start = max(0, len(text) - len(mark)) if found < 0 else found
             chunk = await self._process.stdout.read(_CHUNK)
             if not chunk:
-                raise ShellEndedError(
-                    f"{self._where}: the shell ended before the script did. Is bash there, and may this account run "
-                    "commands?"
-                )
+                raise self._ended("the shell ended before the script did")
             text += chunk
             if len(text) > STDOUT_CAP:
                 raise SlurmAnswerCutError(f"{self._where}: an answer of more than {STDOUT_CAP >> 20} MB")
+
+    def _ended(self, how: str) -> ShellEndedError:
+        hint = " Is bash there, and may this account run commands?" if self._turns == 1 else ""
+        return ShellEndedError(f"{self._where}: {how}.{hint}")
 
     def close(self) -> None:
         """End it: its input ends, and what still runs in it loses its output."""

@@ -71,6 +71,9 @@ class Login:
     def logins(self) -> int:
         return self.log.read_text(errors="replace").count("Accepted publickey")
 
+    def shells(self) -> int:
+        return self.log.read_text(errors="replace").count("Starting session")
+
 
 @pytest.fixture
 def login(cluster: Cluster, cluster_environ, tmp_path: Path, monkeypatch) -> Iterator:
@@ -114,7 +117,7 @@ async def test_many_tasks_under_two_connection_ids_are_one_login_and_one_call_ea
         cluster.run(f"scancel {' '.join(jobs[:-1])}")
         events = await asyncio.wait_for(asyncio.gather(*tasks[:-1]), 120)
         assert {event["jobs"][0]["ending"] for event in events} == {"CANCELLED"}
-        assert node.logins() == 1
+        assert (node.logins(), node.shells()) == (1, 1)
     finally:
         cluster.run(f"scancel {' '.join(jobs)}", check=False)
 

@@ -53,12 +53,15 @@ async def _shell(process: asyncssh.SSHServerProcess, node: LoginNode) -> None:
         await pump(process.stdin, bash.stdin)
         bash.stdin.close()
 
+    feeding = asyncio.create_task(feed())
     try:
-        await asyncio.gather(feed(), pump(bash.stdout, process.stdout), pump(bash.stderr, process.stderr))
+        await asyncio.gather(pump(bash.stdout, process.stdout), pump(bash.stderr, process.stderr))
         process.exit(await bash.wait())
     except (OSError, asyncssh.Error):
         pass  # the client has gone
     finally:
+        feeding.cancel()
+        await asyncio.gather(feeding, return_exceptions=True)
         with suppress(ProcessLookupError):
             os.killpg(bash.pid, signal.SIGKILL)
         await bash.wait()
