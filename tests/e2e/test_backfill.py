@@ -16,19 +16,54 @@ DAYS = [f"2025-02-0{day}" for day in range(1, 6)]
 @pytest.fixture(scope="module")
 def backfill(stack: Stack, runs: dict[str, Run]) -> list[Run]:
     """The runs of the backfill, which has begun; and one by hand for a day that it has as well."""
-    stack.api.wait_for_dag(DAG, 180)
+    found = backfilled(stack, DAG, DAYS)
+    stack.change("POST", f"dags/{DAG}/dagRuns", {"logical_date": None, "conf": {"date": DAYS[0]}})
+    return found
+
+
+def backfilled(stack: Stack, dag_id: str, days: list[str]) -> list[Run]:
+    """The runs of a new backfill over these days, two at a time."""
+    stack.api.wait_for_dag(dag_id, 180)
     wanted = {
-        "dag_id": DAG,
-        "from_date": f"{DAYS[0]}T00:00:00Z",
-        "to_date": f"{DAYS[-1]}T00:00:00Z",
+        "dag_id": dag_id,
+        "from_date": f"{days[0]}T00:00:00Z",
+        "to_date": f"{days[-1]}T00:00:00Z",
         "max_active_runs": 2,
         "reprocess_behavior": "completed",
     }
     stack.change("POST", "backfills", wanted)
-    stack.change("POST", f"dags/{DAG}/dagRuns", {"logical_date": None, "conf": {"date": DAYS[0]}})
-    stack.change("PATCH", f"dags/{DAG}?update_mask=is_paused", {"is_paused": False})
-    wait_until("a run for each day", 120, lambda: len(stack.runs_of(DAG, "backfill")) == len(DAYS))
-    return stack.runs_of(DAG, "backfill")
+    stack.change("PATCH", f"dags/{dag_id}?update_mask=is_paused", {"is_paused": False})
+    wait_until("a run for each day", 120, lambda: len(stack.runs_of(dag_id, "backfill")) == len(days))
+    return stack.runs_of(dag_id, "backfill")
+
+
+@pytest.fixture(scope="module")
+def two_days(stack: Stack, backfill: list[Run]) -> list[Run]:
+    """A backfill of which one benchmark of the second day fails until the gate "dates" is open."""
+    return backfilled(stack, "e2e_dates", ["2025-03-01", "2025-03-02"])
+
+
+def ends(run: Run) -> dict[tuple[str, int], tuple[int, str]]:
+    """Which try each task is in, and when that began."""
+    return {key: (task["try_number"], task["start_date"]) for key, task in run.tasks().items()}
+
+
+@pytest.mark.slow
+def test_clearing_one_failed_benchmark_of_one_date_runs_only_that_again(two_days: list[Run], stack: Stack):
+    runs = sorted(two_days, key=lambda run: run.run_id)
+    for run, end in zip(runs, ["success", "failed"], strict=True):
+        wait_until(
+            f"{run.run_id} {end}", 300, lambda run=run, end=end: run.api.run_state(run.dag_id, run.run_id) == end
+        )
+    red = [key for key, task in runs[1].tasks().items() if key[1] >= 0 and task["state"] == "failed"]
+    assert len(red) == 1
+    before = [ends(run) for run in runs]
+    stack.open_gate("dates")
+    runs[1].clear(*red[0], downstream=True)
+    wait_until("the second day's good end", 240, lambda: stack.api.run_state("e2e_dates", runs[1].run_id) == "success")
+    after = [ends(run) for run in runs]
+    assert after[0] == before[0]
+    assert {key for key in after[1] if after[1][key] != before[1][key]} == {*red, (SUMMARY, -1)}
 
 
 def model(job_dir: str) -> str:
@@ -43,8 +78,9 @@ def together(spans: list[tuple[datetime, datetime]]) -> int:
     return max(sum(begin <= moment < end for begin, end in spans) for moment, _ in spans)
 
 
-def test_a_run_for_each_day_is_made_at_once(backfill: list[Run]):
+def test_a_run_for_each_day_is_made_at_once(backfill: list[Run], two_days: list[Run]):
     found = [run.api.call("GET", run.path) for run in backfill]
+    assert len(two_days) == 2
     assert sorted(run["logical_date"][:10] for run in found) == DAYS
 
 

@@ -1,6 +1,6 @@
 """`gym_evals` and `@task.gym_eval`: several benchmarks of one config, one of which fails; results as assets."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from airflow.sdk import DAG, task
 from e2e_configs import CLUSTER, FOLDER, LONG_ENOUGH, command, config, rollouts
@@ -28,6 +28,16 @@ with DAG("e2e_group", default_args=DEFAULTS):
         return settings
 
     gym_evals(choose(several), benchmarks=["*", "!unwanted"], environ=environ)
+
+with DAG("e2e_dates", schedule="@daily", start_date=datetime(2025, 1, 1), catchup=False, default_args=DEFAULTS):
+    gym_evals(
+        config(
+            fine=command(f"sleep {LONG_ENOUGH}"),
+            broken=command(
+                f"sleep {LONG_ENOUGH}", f"[ '{{{{ ds }}}}' != 2025-03-02 ] || [ -e '{FOLDER}/gates/dates' ]"
+            ),
+        )
+    )
 
 with DAG("e2e_group_refused", default_args=DEFAULTS):
     gym_evals(config(neverrun=rollouts(4)), benchmarks="never_run, x*", overrides=["@cluster.account=nobody"])
