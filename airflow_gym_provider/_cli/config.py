@@ -19,6 +19,7 @@ from airflow_gym_provider.config import (
     SubmitConfigWarning,
     load_submit_config,
 )
+from airflow_gym_provider.exceptions import SlurmSettingsError
 
 if TYPE_CHECKING:
     from airflow_gym_provider.config.compose import Source
@@ -77,7 +78,10 @@ def _defaults(conn_id: str | None) -> ConfigDefaults | None:
     from airflow_gym_provider._cli.cluster import connection
     from airflow_gym_provider.hooks.defaults import read_defaults
 
-    return read_defaults(connection(conn_id))
+    try:
+        return read_defaults(connection(conn_id))
+    except SlurmSettingsError as err:
+        raise unusable(str(err)) from None
 
 
 def _load(

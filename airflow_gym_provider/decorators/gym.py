@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk.bases.decorator import DecoratedOperator, determine_kwargs, task_decorator_factory
 
-from airflow_gym_provider.operators._arguments import given_overrides, refuse_stored_values
+from airflow_gym_provider.operators._arguments import given_overrides, refuse_dag_defaults, refuse_stored_values
 from airflow_gym_provider.operators._failure import reason_left
 from airflow_gym_provider.operators.gym import GymEvalOperator
 
@@ -124,10 +124,34 @@ def gym_eval_task(
     refuse_stored_values(kwargs.get("environ"))
     # A mapped task takes these from here and never from the operator; see GymEvalOperator.partial.
     kwargs |= GymEvalOperator.forced_arguments(kwargs)
-    return task_decorator_factory(
+    made: Any = task_decorator_factory(
         python_callable=python_callable,
         # The function's own annotation is about what it returns, which is not what the task returns.
         multiple_outputs=bool(multiple_outputs),
         decorated_operator_class=_GymEvalDecoratedOperator,
         **kwargs,
     )
+    return _guarded(made) if python_callable is not None else lambda function: _guarded(made(function))
+
+
+def _guarded(decorator: Any) -> Any:
+    """A decorated function whose other ways to a task are held to what the decorator is held to.
+
+    What `override` sets counts for mapped tasks as well, which take it from there and not from the operator.
+    """
+    plain, kinds = decorator.override, {name: getattr(decorator, name) for name in ("expand", "expand_kwargs")}
+
+    def override(**kwargs: Any) -> Any:
+        refuse_stored_values(kwargs.get("environ"))
+        return _guarded(plain(**(kwargs | GymEvalOperator.forced_arguments({**decorator.kwargs, **kwargs}))))
+
+    def mapped(name: str) -> Callable[..., Any]:
+        def expand(*args: Any, **kwargs: Any) -> Any:
+            made = kinds[name](*args, **kwargs)
+            refuse_dag_defaults(made.operator.dag)
+            return made
+
+        return expand
+
+    decorator.override, decorator.expand, decorator.expand_kwargs = override, mapped("expand"), mapped("expand_kwargs")
+    return decorator

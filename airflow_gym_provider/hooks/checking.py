@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from airflow_gym_provider.config.defaults import ConfigDefaults
 from airflow_gym_provider.exceptions import SlurmTransportError, SlurmUnreachableError
 from airflow_gym_provider.hooks.defaults import read_defaults
+from airflow_gym_provider.hooks.files_url import is_files_url
 from airflow_gym_provider.jobscript import quote
 from airflow_gym_provider.slurm.remote import Frames, RemoteScript
 from airflow_gym_provider.slurm.troubles import Problem, tool_problem
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _TIMEOUT = 60.0
 _MOST_NAMES = 12
+_NO_PAGE = "; but files_url must be an http(s):// address without blanks, with {path} in it"
 _BODY = """\
 frame me
 printf '%s\\n%s\\n' "$(id -un)" "$(uname -n)"
@@ -54,6 +56,12 @@ def check_connection(hook: SlurmHook) -> tuple[bool, str]:
         conn = hook.get_connection(str(hook.ssh_conn_id))
         hook.use(conn)
         found, text = _checked(hook, read_defaults(conn))
+        files_url = str((conn.extra_dejson if conn.extra else {}).get("files_url") or "").strip()
+        if files_url and not is_files_url(files_url):
+            found, text = (
+                False,
+                text + _NO_PAGE,
+            )
     except Exception as err:
         found, text = False, str(err) or type(err).__name__
     return found, _plain(text, str(hook.ssh_conn_id), conn)

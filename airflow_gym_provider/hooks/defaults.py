@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from airflow.sdk import Connection
 
 
+_FILL = ("account", "partition", "output_path")
+
+
 def connection_defaults(ssh_conn_id: str | None) -> ConfigDefaults | None:
     """The defaults of a connection, for `load_submit_config`; None without one. Raises when Airflow has no such.
 
@@ -21,7 +24,10 @@ def connection_defaults(ssh_conn_id: str | None) -> ConfigDefaults | None:
 
 
 def read_defaults(conn: Connection) -> ConfigDefaults:
-    """The same of a connection at hand, of type `slurm` or `ssh`."""
-    extra = conn.extra_dejson if conn.extra else {}
-    values = {name: str(extra.get(name) or "").strip() or None for name in ("account", "partition", "output_path")}
+    """The same of a connection at hand, of type `slurm` or `ssh`. Raises SlurmSettingsError for what is no text."""
+    from airflow_gym_provider.hooks.settings import read_extras, text_extra
+
+    conn_id = str(conn.conn_id)
+    extra = read_extras(conn_id, conn.extra_dejson if conn.extra else {})
+    values = {name: text_extra(conn_id, name, extra.get(name)) or None for name in _FILL}
     return ConfigDefaults(**values, source=f"connection {conn.conn_id!r}")

@@ -9,6 +9,7 @@ type `slurm` are read alike: the latter only has a form that names these.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,6 +24,27 @@ if TYPE_CHECKING:
 
 DEFAULT_POLL_FLOOR = 30.0
 _KEEPALIVE_SECONDS = 30
+_TEXTS = ("key_file", "private_key", "private_key_passphrase", "passphrase", "host_key", "known_hosts")
+
+
+def read_extras(conn_id: str, extra: object) -> Mapping[str, Any]:
+    """A connection's decoded extras. Raises SlurmSettingsError when they are no object of names and values."""
+    if not isinstance(extra, Mapping):
+        raise SlurmSettingsError(f"Connection {conn_id!r}: its extras are {type(extra).__name__}, not a JSON object")
+    return extra
+
+
+def text_extra(conn_id: str, name: str, value: object) -> str:
+    """An extra that is text, without blanks around it; "" when it is empty. Raises SlurmSettingsError for lists etc.
+
+    A number is taken as it is written: an account may be one.
+    """
+    if value is None or value == "":
+        return ""
+    if isinstance(value, bool) or not isinstance(value, str | int | float) or "\0" in str(value):
+        # its value may be a secret
+        raise SlurmSettingsError(f"Connection {conn_id!r}: extra {name!r} is {type(value).__name__}, it must be text")
+    return str(value).strip()
 
 
 def _flag(value: object) -> bool:
@@ -36,15 +58,21 @@ def _number(conn_id: str, name: str, value: object, default: float) -> float:
         number = float(str(value))
     except ValueError:
         number = -1.0
-    if number <= 0:
+    if not 0 < number < math.inf:
         raise SlurmSettingsError(
             f"Connection {conn_id!r}: extra {name!r} is {value!r}, it must be a number of seconds > 0"
         )
     return number
 
 
+def _ciphers(conn_id: str, value: object) -> tuple[str, ...]:
+    """A list, or a text with commas."""
+    parts = value if isinstance(value, list | tuple) else text_extra(conn_id, "ciphers", value).split(",")
+    return tuple(part for item in parts if (part := text_extra(conn_id, "ciphers", item)))
+
+
 def _folder(conn_id: str, name: str, value: object) -> str | None:
-    path = str(value or "").strip()
+    path = text_extra(conn_id, name, value)
     if path and not path.startswith("/"):
         raise SlurmSettingsError(f"Connection {conn_id!r}: extra {name!r} is {path!r}, it must be an absolute path")
     return path or None
@@ -81,12 +109,13 @@ class SshSettings:
         Raises SlurmSettingsError naming the connection and the extra.
         """
         conn_id = str(conn.conn_id)
+        read_extras(conn_id, extra)
+        texts = {name: text_extra(conn_id, name, extra.get(name)) or None for name in _TEXTS}
         host = conn.host or hostname
         if not host:
             raise SlurmSettingsError(f"Connection {conn_id!r} has no host, and the config no compute.<name>.hostname")
         if extra.get("private_key") and extra.get("key_file"):
             raise SlurmSettingsError(f"Connection {conn_id!r}: give key_file or private_key, not both")
-        ciphers = extra.get("ciphers") or ()
         known, host_key, check = _host_key_check(conn_id, extra)
         return cls(
             conn_id=conn_id,
@@ -94,16 +123,16 @@ class SshSettings:
             port=int(conn.port or 22),
             username=conn.login or None,
             password=conn.password or None,
-            key_file=extra.get("key_file") or None,
-            private_key=extra.get("private_key") or None,
-            passphrase=extra.get("private_key_passphrase") or extra.get("passphrase") or None,
+            key_file=texts["key_file"],
+            private_key=texts["private_key"],
+            passphrase=texts["private_key_passphrase"] or texts["passphrase"],
             known_hosts=known,
             host_key=host_key,
             check_host_key=check,
             look_for_keys=str(extra.get("look_for_keys", "true")).lower() != "false",
             connect_timeout=_number(conn_id, "conn_timeout", extra.get("conn_timeout"), 30.0),
             compress=str(extra.get("compress", "true")).lower() != "false",
-            ciphers=tuple(ciphers.split(",") if isinstance(ciphers, str) else ciphers),
+            ciphers=_ciphers(conn_id, extra.get("ciphers")),
             poll_floor=_number(conn_id, "poll_interval", extra.get("poll_interval"), DEFAULT_POLL_FLOOR),
             slurm_bin=_folder(conn_id, "slurm_bin", extra.get("slurm_bin")),
             login_profile=_flag(extra.get("login_profile")),

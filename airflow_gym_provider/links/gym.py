@@ -113,16 +113,20 @@ def job_place(ti_key: TaskInstanceKey) -> Mapping[str, Any]:
 def file_url(path: str, ssh_conn_id: str | None, hostname: str | None = None) -> str:
     """The address of a path on the cluster of a connection; "" when that is this machine and nothing serves its files.
 
-    By the connection's `files_url`, in which {path} is replaced (or to which the path is appended), else sftp://. Holds
+    By the connection's `files_url`, in which {path} is replaced (or to which the path is appended), else sftp://, also
+    where `files_url` is no address of a page. Holds
     the login's name, no secret. `hostname` counts when the connection names no host.
     """
     if ssh_conn_id is None:
         return ""
     from airflow.sdk import BaseHook
 
+    from airflow_gym_provider.hooks.files_url import is_files_url
+
     conn = BaseHook.get_connection(ssh_conn_id)
     extra = conn.extra_dejson if conn.extra else {}
-    if template := str(extra.get("files_url") or "").strip():
+    template = str(extra.get("files_url") or "").strip()
+    if is_files_url(template):
         quoted = quote(path, safe="/")
         return template.replace("{path}", quoted) if "{path}" in template else template.rstrip("/") + quoted
     return _sftp_url(path, conn, hostname)

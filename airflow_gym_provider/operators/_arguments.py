@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from airflow_gym_provider.operators._config import ConfigSource
@@ -16,15 +16,21 @@ def given_overrides(overrides: Sequence[str] | str | None) -> list[str]:
     return [text for text in map(str, texts) if text.strip()]
 
 
-def refuse_stored_values(environ: Mapping[str, str] | None) -> None:
-    """Raise ValueError for the `environ` of a mapped task that holds values: Airflow stores it, so secrets with it."""
+def refuse_stored_values(environ: Mapping[str, str] | None, what: str = "a mapped task's arguments") -> None:
+    """Raise ValueError for an `environ` among `what` that holds values: Airflow stores it, so secrets with it."""
     plain = [name for name, value in (environ or {}).items() if "{{" not in str(value)]
     if plain:
         raise ValueError(
-            f"environ: Airflow stores what a mapped task is given, so give templates and no values for "
+            f"environ: Airflow stores {what}, so give templates and no values for "
             f"{', '.join(plain)}, such as {{{{ conn.name.password }}}} or {{{{ var.value.name }}}}; "
             f"what is no secret can be lit: in the config"
         )
+
+
+def refuse_dag_defaults(dag: Any) -> None:
+    """Raise ValueError where a DAG's default_args hold values of `environ`: Airflow stores and shows these."""
+    if dag is not None:
+        refuse_stored_values((dag.default_args or {}).get("environ"), "a DAG's default_args")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from airflow_gym_provider.links.gym import EVAL_LINKS, FILE_LINKS
-from airflow_gym_provider.operators._arguments import given_overrides, refuse_stored_values
+from airflow_gym_provider.operators._arguments import given_overrides, refuse_dag_defaults, refuse_stored_values
 from airflow_gym_provider.operators._failure import reason_left
 from airflow_gym_provider.operators._outlets import known_asset, publish, with_alias
 from airflow_gym_provider.operators.retry import retry_arguments
@@ -56,6 +56,7 @@ class _GymOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**(kwargs | self.forced_arguments(kwargs)))
+        refuse_dag_defaults(self.get_dag())
         self.poll_interval = poll_interval
         self.deferrable = deferrable
         self.config = config
@@ -66,8 +67,15 @@ class _GymOperator(BaseOperator):
     @classmethod
     def partial(cls, **kwargs: Any) -> OperatorPartial:
         """As of every operator, with our retries: see the class. Raises ValueError for an `environ` to be stored."""
+        from airflow_gym_provider.operators._mapped import guarded
+
         refuse_stored_values(kwargs.get("environ"))
-        partial: OperatorPartial = super().partial(**(kwargs | cls.forced_arguments(kwargs)))
+        partial = guarded(super().partial(**(kwargs | cls.forced_arguments(kwargs))))
+        try:
+            refuse_dag_defaults(partial.kwargs["dag"])
+        except ValueError:
+            partial._expand_called = True
+            raise
         return partial
 
     @classmethod

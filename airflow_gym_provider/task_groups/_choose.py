@@ -35,7 +35,15 @@ def read_patterns(wanted: Any) -> list[str]:
         return []
     if not isinstance(wanted, Iterable):
         raise ChoiceError(f"benchmarks: {wanted!r} is no name and no list of names")
-    return [pattern for item in wanted for pattern in read_patterns(str(item))]
+    return [pattern for item in wanted for pattern in _item(str(item))]
+
+
+def _item(text: str) -> list[str]:
+    """One of several: a pattern may begin with a bracket, as "[gm]*" does."""
+    try:
+        return read_patterns(text)
+    except ChoiceError:
+        return [pattern for part in text.split(",") if (pattern := part.strip())]
 
 
 def choose(names: Sequence[str], patterns: Sequence[str]) -> list[str]:

@@ -70,6 +70,10 @@ class GymSummaryOperator(BaseOperator):
 
         state = states.get(f"{self.eval_task_id}_{number}", "not there")
         result = pull("return_value") if state == "success" else None
+        if result and result.get("benchmark", name) != name:
+            # validate was cleared and has named others since, and this task was not
+            told = f"the task evaluated {result['benchmark']} instead; clear it, with validate"
+            return row(name, "not evaluated", None, None, {"reason": told})
         if result:
             return row(name, state, result, None, None)
         return row(name, state, None, pull(XCOM_KEY), pull(FAILURE_KEY))

@@ -52,6 +52,14 @@ async def test_it_names_the_version_and_what_there_is_to_choose(slurm, test):
     assert text.endswith("accounting answers; partitions batch, long; accounts science, other")
 
 
+async def test_an_address_of_no_page_is_a_fault(slurm, test):
+    found, text = await test(slurm_bin=slurm(), files_url="javascript:alert(1)")
+    assert not found
+    assert "files_url must be an http(s):// address" in text
+    found, text = await test(slurm_bin=slurm(), files_url="https://ood.edu/fs{path}")
+    assert found, text
+
+
 async def test_what_the_connection_names_is_looked_for(slurm, test, tmp_path):
     path = str(tmp_path / "not yet" / "there")
     found, text = await test(slurm_bin=slurm(), account="science", partition="long", output_path=path)

@@ -70,6 +70,34 @@ def test_a_file_browser_without_a_place_for_the_path(connection):
     assert file_url("/scratch/x", "eos") == "https://files.edu/scratch/x"
 
 
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "javascript:alert(1)//{path}",
+        " JavaScript:alert(1)",
+        "java\nscript:alert(1)",
+        "\x01javascript:alert(1)",
+        "data:text/html,{path}",
+        "//elsewhere/{path}",
+        "/\\elsewhere/{path}",
+        "https:elsewhere/{path}",
+        "https:///{path}",
+        "{path}",
+        ["https://files.edu"],
+        5,
+    ],
+)
+def test_a_button_leads_to_a_page_and_never_to_a_script(connection, bad):
+    connection(extra={"files_url": bad})
+    assert file_url("/scratch/x", "eos") == "sftp://m%20e@login.eos:2222/scratch/x"
+
+
+def test_a_hostile_path_stays_a_path(connection):
+    connection(extra={"files_url": "/files{path}"})
+    hostile = "/s/../a b?c#d&e%2f\njavascript:\"'<>"
+    assert file_url(hostile, "eos") == "/files/s/../a%20b%3Fc%23d%26e%252f%0Ajavascript%3A%22%27%3C%3E"
+
+
 def test_else_an_sftp_address_without_the_password(pushed, connection):
     assert link(RunDirectoryLink) == "sftp://m%20e@login.eos:2222/scratch/me%20%26%20you/gym-job-1"
     connection(port=22, login=None)

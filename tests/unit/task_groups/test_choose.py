@@ -52,6 +52,9 @@ def test_choosing_nothing_is_an_error():
         ("['gpqa', '!x']", ["gpqa", "!x"]),
         ('["gpqa"]', ["gpqa"]),
         (["gpqa", "mmlu*,x", ""], ["gpqa", "mmlu*", "x"]),
+        (["[gm]*", "!slow_[ab]?"], ["[gm]*", "!slow_[ab]?"]),
+        ("['[gm]*', 'x']", ["[gm]*", "x"]),
+        (["['gpqa', 'x']"], ["gpqa", "x"]),
         (("gpqa",), ["gpqa"]),
     ],
 )

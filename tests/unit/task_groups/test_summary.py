@@ -86,6 +86,23 @@ def test_what_is_not_green_is_red_whatever_it_is_called(summary, state):
         summary.run()
 
 
+def test_another_benchmarks_result_makes_none_green(summary):
+    """`validate` was cleared and names others since; the tasks behind it were not."""
+    summary.states["g.eval_1"] = "success"
+    summary.xcoms[("g.eval", 1, "return_value")] = GREEN | {"benchmark": "mmlu"}
+    with pytest.raises(AirflowFailException, match="aime: the task evaluated mmlu instead"):
+        summary.run()
+    rows = summary.pushed["return_value"]
+    assert (rows["aime"]["state"], rows["aime"]["metrics"], rows["aime"]["job_dir"]) == ("not evaluated", {}, None)
+
+
+def test_a_task_that_is_not_there_any_more_is_red(summary):
+    summary.states = {"g.validate": "success", "g.eval_0": "success"}
+    summary.xcoms = {key: value for key, value in summary.xcoms.items() if key[0] == "g.validate" or key[1] == 0}
+    with pytest.raises(AirflowFailException, match="aime: the task is not there"):
+        summary.run()
+
+
 def test_without_a_sound_config_nothing_was_evaluated(summary):
     summary.states = {"g.validate": "failed", "g.eval": "upstream_failed"}
     with pytest.raises(AirflowFailException, match=r"Nothing was evaluated: g.validate is failed"):

@@ -1,0 +1,64 @@
+"""A connection's extras of wrong types: said in words, before anything is tried."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from airflow.sdk import Connection
+
+from airflow_gym_provider.exceptions import SlurmSettingsError
+from airflow_gym_provider.hooks.defaults import read_defaults
+from airflow_gym_provider.hooks.settings import SshSettings
+
+
+def connection(extra: Any) -> Connection:
+    return Connection(conn_id="eos", conn_type="slurm", host="login", password="swordfish", extra=json.dumps(extra))
+
+
+def settings(extra: Any) -> SshSettings:
+    conn = connection(extra)
+    return SshSettings.read(conn, conn.extra_dejson)
+
+
+@pytest.mark.parametrize("extra", [[], 5, "text", None, True])
+def test_extras_that_are_no_object(extra: Any):
+    for read in (settings, lambda given: read_defaults(connection(given))):
+        with pytest.raises(SlurmSettingsError, match=r"Connection 'eos': its extras are .*, not a JSON object"):
+            read(extra)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((name, value) for name in ("poll_interval", "conn_timeout") for value in ("nan", "inf", 1e400, 0, [], True)),
+        *(
+            (name, value)
+            for name in ("key_file", "private_key", "passphrase", "host_key", "known_hosts", "slurm_bin")
+            for value in (["hunter2"], {"hunter2": 1}, True, "hunter2\0")
+        ),
+        ("ciphers", {"a": 1}),
+        ("ciphers", [["a"]]),
+    ],
+)
+def test_an_extra_that_cannot_be_used_is_named(name: str, value: Any):
+    with pytest.raises(SlurmSettingsError, match=f"extra '{name}'") as caught:
+        settings({name: value})
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["account", "partition", "output_path"])
+@pytest.mark.parametrize("value", [["a"], {"a": 1}, True, "a\0b"])
+def test_what_stands_in_for_a_config_must_be_text(name: str, value: Any):
+    with pytest.raises(SlurmSettingsError, match=f"extra '{name}' is .* must be text"):
+        read_defaults(connection({name: value}))
+
+
+def test_a_number_is_the_text_that_it_is_written_as():
+    assert read_defaults(connection({"account": 4711, "partition": "", "output_path": None})).account == "4711"
+
+
+@pytest.mark.parametrize(("given", "read"), [("a, b,", ("a", "b")), (["a", "b"], ("a", "b")), (None, ()), ("", ())])
+def test_ciphers_are_a_list_or_a_text(given: Any, read: tuple[str, ...]):
+    assert settings({"ciphers": given}).ciphers == read
