@@ -54,8 +54,8 @@ class _Case:
                 lacks.append(f"{side.label} {side.unfit}")
             elif side.incomplete:
                 lacks.append(f"{side.label} is not complete: {side.incomplete}")
-            elif math.isnan(side.value(self.metric)):
-                lacks.append(f"it is no number in {side.label}")
+            elif why := side.lacks(self.metric):
+                lacks.append(why)
         return "; ".join(lacks)
 
     def verdict(self, outcome: Outcome, sentence: str) -> MetricVerdict:
@@ -122,8 +122,7 @@ def judge_gate(
 def _first(benchmark: str, candidate: Side, wanted: Mapping[str, MetricRule]) -> MetricVerdict:
     """Nothing to compare with: but what has no numbers, or not all of them, shall be no baseline either."""
     metrics = [metric for name in wanted for metric in _meant(name, candidate.metrics)]
-    bad = [metric for metric in metrics if math.isnan(candidate.value(metric))]
-    lacks = candidate.incomplete or (f"{', '.join(bad)} is no number in {candidate.label}" if bad else "")
+    lacks = candidate.incomplete or next(filter(None, map(candidate.lacks, metrics)), "")
     told = f"{benchmark}: there is no earlier green run to compare with"
     if lacks:
         return MetricVerdict(benchmark, "*", Outcome.INCONCLUSIVE, f"{told}, and it cannot become one: {lacks}")

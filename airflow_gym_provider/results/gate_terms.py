@@ -25,6 +25,8 @@ class Outcome(StrEnum):
 
 
 _ORDER = list(Outcome)
+_NAMED = 6
+"""Metrics that a sentence names when the wanted one is not among them."""
 
 
 def worst(outcomes: Iterable[Outcome]) -> Outcome:
@@ -110,6 +112,16 @@ class Side:
         """The metric; NaN when it is missing or no number, whatever stands in its place."""
         found = self.metrics.get(metric)
         return found if is_number(found) else math.nan
+
+    def lacks(self, metric: str) -> str:
+        """Why `value` is NaN, in words, with the names that could have been meant; empty when it is a number."""
+        if not math.isnan(self.value(metric)):
+            return ""
+        if metric in self.metrics or not self.metrics:
+            return f"{metric} is no number in {self.label}"
+        names = sorted(self.metrics, key=lambda name: (name != "mean/reward", name))
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        return f"{metric} is no metric of {self.label}, which has {', '.join(names[:_NAMED])}{more}"
 
 
 @dataclass(frozen=True)

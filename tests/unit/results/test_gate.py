@@ -136,7 +136,18 @@ def test_a_metric_that_is_missing_or_no_number_never_passes(value: float | None,
     for new, old in ((broken, {"x": 1.0}), ({"x": 1.0}, broken), (broken, broken)):
         verdict = judge(Side("a", new), Side("b", old, fixed=fixed), {"*": {"x": MetricRule()}})
         assert verdict.outcome is Outcome.INCONCLUSIVE
-        assert "it is no number in" in verdict.sentence
+        assert "x is no number in" in verdict.sentence
+
+
+def test_a_metric_that_is_not_there_is_told_with_those_that_are():
+    mine = Side("this run", {"pass@2/accuracy": 30.0, "mean/reward": 0.3, **{f"x{i}": 1.0 for i in range(9)}})
+    verdict = judge(mine, mine, {"*": {"pass@1/accuracy": MetricRule()}})
+    told = "pass@1/accuracy is no metric of this run, which has mean/reward, pass@2/accuracy, x0, "
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert told in verdict.sentence
+    assert "and 5 more" in verdict.sentence
+    first = judge_gate({"b": mine}, {}, {"*": {"pass@1/accuracy": MetricRule()}}, GateSettings())
+    assert told in first.verdicts[0].sentence
 
 
 def test_rewards_without_the_metric_never_pass():
