@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.definitions.retry_policy import RetryDecision, RetryPolicy
-from airflow.sdk.exceptions import AirflowTaskTimeout
+from airflow.sdk.exceptions import AirflowNotFoundException, AirflowTaskTimeout
 
 from airflow_gym_provider.chain.errors import (
     BusyError,
@@ -90,8 +90,10 @@ class ChainRetryPolicy(RetryPolicy):
     @staticmethod
     def _unexpected(exception: BaseException, context: Context | None) -> RetryDecision:
         count = _count(context, "unexpected")
-        # Our own words may be shown; what a stranger's exception says may hold anything.
-        what = str(exception) if isinstance(exception, ChainError) else f"unexpected {type(exception).__name__}"
+        # Our own words may be shown, and Airflow's about a connection that it does not find: its name is wrong, or a
+        # secrets backend is away, which is why there are other tries. A stranger's words may hold anything.
+        known = isinstance(exception, (ChainError, AirflowNotFoundException))
+        what = str(exception) if known else f"unexpected {type(exception).__name__}"
         text = f"{what}, no. {count}"
         if count >= MAX_UNEXPECTED:
             return RetryDecision.fail(f"{text}: giving up; clear the task to go on with the same chain")

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from airflow.sdk import DAG
 from airflow.sdk.definitions.retry_policy import RetryAction
-from airflow.sdk.exceptions import AirflowTaskTimeout
+from airflow.sdk.exceptions import AirflowNotFoundException, AirflowTaskTimeout
 
 from airflow_gym_provider.chain.errors import BusyError, CutOffError, ForeignDirectoryError
 from airflow_gym_provider.exceptions import (
@@ -75,6 +75,12 @@ def test_the_unexpected_is_tried_five_times(context):
     decisions = [decide(ZeroDivisionError("oops"), context) for _ in range(5)]
     assert [decision.action for decision in decisions] == [RetryAction.RETRY] * 4 + [RetryAction.FAIL]
     assert "ZeroDivisionError" in decisions[-1].reason
+
+
+def test_a_connection_that_is_not_there_is_named(context):
+    decision = decide(AirflowNotFoundException("The conn_id `nope` isn't defined"), context)
+    assert decision.action is RetryAction.RETRY
+    assert decision.reason == "The conn_id `nope` isn't defined, no. 1 of 5"
 
 
 def test_a_success_or_a_clear_starts_the_count_anew(context):
