@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from airflow_gym_provider.chain.cancel import CancelReport as CancelReport
     from airflow_gym_provider.chain.cancel import cancel_script as cancel_script
     from airflow_gym_provider.chain.cancel import read_cancel as read_cancel
+    from airflow_gym_provider.chain.cancel import read_cancels as read_cancels
     from airflow_gym_provider.chain.counters import counters_script as counters_script
     from airflow_gym_provider.chain.decision import Action as Action
     from airflow_gym_provider.chain.decision import Decision as Decision
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from airflow_gym_provider.chain.submit import submit_script as submit_script
 
 _HOMES = {
-    "cancel": "CancelReport cancel_script read_cancel",
+    "cancel": "CancelReport cancel_script read_cancel read_cancels",
     "counters": "counters_script",
     "decision": "Action Decision decide",
     "errors": "BusyError ChainError CutOffError ForeignDirectoryError SlurmNotFoundError",

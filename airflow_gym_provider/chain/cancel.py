@@ -41,7 +41,7 @@ def cancel_script(
     places: Sequence[ChainPlace],
     why: str,
     *,
-    job_ids: Mapping[str, Sequence[str]] | None = None,
+    job_ids: Mapping[str, Sequence[str]] | Sequence[Sequence[str]] | None = None,
     clusters: Sequence[str] = (),
     quick: bool = False,
     timing: Timing = DEFAULT_TIMING,
@@ -50,13 +50,15 @@ def cancel_script(
 ) -> RemoteScript:
     """The script that ends what lives of these chains, and marks that this was wanted, with `why`.
 
-    `job_ids`: by benchmark, its newest job as "id" or "id;cluster", when the caller knows it; else the chain's last.
+    `job_ids`: by benchmark, or one entry for each place, its newest job as "id" or "id;cluster", when the caller knows
+    it; else the chain's last.
     All of them are cancelled before anything else is asked; then squeue is asked by name, so that a job that was just
     being submitted cannot slip through. `quick` stops after that one look (for a kill that leaves five seconds), else
     it is repeated until nothing is left, for some ten seconds. The script goes on when its client has gone.
     """
     known = job_ids or {}
-    first = [_target(index, place, known.get(place.benchmark, ())) for index, place in enumerate(places)]
+    given = [known.get(place.benchmark, ()) for place in places] if isinstance(known, Mapping) else known
+    first = [_target(index, place, ids) for index, (place, ids) in enumerate(zip(places, given, strict=True))]
     rest = [settings(place_settings(index, place)) for index, place in enumerate(places)]
     calls = [
         f"gym_why={quote(' '.join(why.split()))}",
@@ -73,12 +75,15 @@ def cancel_script(
 
 def read_cancel(script: RemoteScript, answer: Answer, places: Sequence[ChainPlace]) -> dict[str, CancelReport]:
     """What the answer to `cancel_script` says, by benchmark, as far as it came. Never raises."""
+    reports = read_cancels(script, answer, len(places))
+    return {place.benchmark: report for place, report in zip(places, reports, strict=True)}
+
+
+def read_cancels(script: RemoteScript, answer: Answer, count: int) -> list[CancelReport]:
+    """As `read_cancel`, one for each of `count` places: those of several runs may have benchmarks of one name."""
     frames = script.frames(answer.stdout)
     broken = "" if frames.complete else frames.error or "the answer was cut off"
-    return {
-        place.benchmark: _report([frame for frame in frames if frame.arg(0) == str(index)], broken)
-        for index, place in enumerate(places)
-    }
+    return [_report([frame for frame in frames if frame.arg(0) == str(index)], broken) for index in range(count)]
 
 
 def _report(frames: Sequence[Frame], broken: str) -> CancelReport:

@@ -62,7 +62,7 @@ class Shell:
         except TimeoutError:
             raise SlurmAnswerCutError(f"{self._where}: no complete answer within {timeout:g} s") from None
         except (OSError, asyncssh.Error) as err:
-            raise self._ended(f"the connection ended in the middle: {err or type(err).__name__}") from None
+            raise self._ended(f"the connection ended in the middle: {str(err) or type(err).__name__}") from None
         finally:
             self.busy = False
             if not done:

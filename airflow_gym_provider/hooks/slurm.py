@@ -319,7 +319,7 @@ class SlurmHook(BaseHook):
                 "and key_file/private_key of the connection; a site that asks for a one-time code cannot be used so"
             ) from None
         except (OSError, asyncssh.Error) as err:  # TimeoutError is an OSError
-            raise SlurmUnreachableError(f"{self.where}: cannot connect: {err or type(err).__name__}") from None
+            raise SlurmUnreachableError(f"{self.where}: cannot connect: {str(err) or type(err).__name__}") from None
 
     # -- closing --------------------------------------------------------------------------------------------------
 

@@ -128,7 +128,7 @@ async def open_shell(conn: Any, timeout: float, where: str, **options: Any) -> A
             raise SlurmSessionRefusedError(text) from None
         raise SlurmUnreachableError(text) from None
     except (OSError, asyncssh.Error) as err:  # TimeoutError is an OSError
-        raise SlurmUnreachableError(f"{where}: no shell could be opened: {err or type(err).__name__}") from None
+        raise SlurmUnreachableError(f"{where}: no shell could be opened: {str(err) or type(err).__name__}") from None
 
 
 async def run_ssh(conn: Any, text: str, timeout: float, where: str) -> Answer:
@@ -145,7 +145,9 @@ async def run_ssh(conn: Any, text: str, timeout: float, where: str) -> Answer:
     except TimeoutError:
         raise SlurmAnswerCutError(f"{where}: no complete answer within {timeout:g} s") from None
     except (OSError, asyncssh.Error) as err:
-        raise SlurmAnswerCutError(f"{where}: the connection ended in the middle: {err or type(err).__name__}") from None
+        raise SlurmAnswerCutError(
+            f"{where}: the connection ended in the middle: {str(err) or type(err).__name__}"
+        ) from None
     finally:
         process.close()
     if process.returncode is None:

@@ -9,15 +9,15 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_gym_provider.chain import ChainPlace, cancel_script, read_cancel
+from airflow_gym_provider.chain import ChainPlace
 from airflow_gym_provider.exceptions import SlurmAuthenticationError, SlurmSettingsError, SlurmTransportError
 from airflow_gym_provider.slurm.progress import Progress
 from airflow_gym_provider.slurm.status import JobRef
 from airflow_gym_provider.slurm.tails import LogTail
 from airflow_gym_provider.triggers.events import EventReason, job_event
 from airflow_gym_provider.triggers.follow import LOST_AFTER, Follower
+from airflow_gym_provider.triggers.kills import Kill
 from airflow_gym_provider.triggers.live import LiveWord
-from airflow_gym_provider.triggers.observe import look_request, read_answer
 from airflow_gym_provider.triggers.task_state import ENDED, ask_from_trigger, has_supervisor
 from airflow_gym_provider.triggers.watcher import watcher_for
 
@@ -182,7 +182,9 @@ class SlurmJobTrigger(BaseTrigger):
                 if text is None:
                     text = await self._cancel("the task was cleared or marked in Airflow", quick=True)
         except (SlurmTransportError, TimeoutError) as err:
-            self.log.error("job %s could not be cancelled: %s", ", ".join(self.job_ids), err or "no answer in time")
+            self.log.error(
+                "job %s could not be cancelled: %s", ", ".join(self.job_ids), str(err) or "no answer in time"
+            )
             return
         self.log.info("%s", text)
 
@@ -210,26 +212,14 @@ class SlurmJobTrigger(BaseTrigger):
 
     async def _lives(self) -> bool:
         """Whether one of the jobs has not certainly ended."""
-        watcher, refs = watcher_for(self.ssh_conn_id, self.hostname), self.refs()
-        script = look_request(refs, {}, await watcher.script_options())
-        look = read_answer(script, await watcher.run(script, _KILL_TIMEOUT), refs, {})
-        return any(status.live or not status.known for status in look.statuses.values())
+        return await watcher_for(self.ssh_conn_id, self.hostname).kills.lives(self.refs())
 
     async def _cancel(self, why: str, *, quick: bool = False) -> str:
         """Cancel what runs in the benchmark's directory, by id and by name; what came of it, in words."""
         if not (self.job_dir and self.job_name and self.benchmark):
             return "nothing to cancel: these jobs are only watched"
-        watcher = watcher_for(self.ssh_conn_id, self.hostname)
-        place = ChainPlace(self.benchmark, self.job_dir, self.job_name)
-        script = cancel_script(
-            [place],
-            why,
-            job_ids={self.benchmark: self.job_ids},
-            clusters=[ref.cluster for ref in self.refs() if ref.cluster],
-            quick=quick,
-            **await watcher.script_options(),
-        )
-        return read_cancel(script, await watcher.run(script, _KILL_TIMEOUT), [place])[self.benchmark].text
+        kill = Kill(ChainPlace(self.benchmark, self.job_dir, self.job_name), tuple(self.job_ids))
+        return await watcher_for(self.ssh_conn_id, self.hostname).kills.cancel(kill, why, quick=quick)
 
     async def _cancel_at_last(self) -> str:
         """Cancel for the deadline. A login node that is away is tried again for a while; the task tries once more.

@@ -24,6 +24,7 @@ from airflow_gym_provider.slurm.remote import Answer, RemoteScript
 from airflow_gym_provider.slurm.status import JobRef
 from airflow_gym_provider.slurm.tails import LogTail
 from airflow_gym_provider.triggers.jobs import Subscription, WatchedJob, due_counts, due_tails
+from airflow_gym_provider.triggers.kills import Kills
 from airflow_gym_provider.triggers.looker import Looker
 from airflow_gym_provider.triggers.observe import Observation
 from airflow_gym_provider.triggers.pace import LONGEST_INTERVAL, MOST, NOW, next_wait, soonest
@@ -42,6 +43,7 @@ class Watcher:
     """
 
     def __init__(self, hook: SlurmHook, places: dict[Any, Watcher] | None = None) -> None:
+        self.kills = Kills(self)
         self._hook = hook
         self._looker = Looker(hook)
         self._places = {} if places is None else places

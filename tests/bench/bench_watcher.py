@@ -1,11 +1,11 @@
 """What waiting for Slurm jobs costs: our trigger, Airflow's SSHRemoteJobTrigger, and the bare loop as the limit.
 
     bash docker/cluster.sh up --dir /tmp/bench
-    python tests/bench/bench_watcher.py --cluster /tmp/bench [--jobs 1 20 100 1000] [--rounds 3] [--looks 5]
+    python tests/bench/bench_watcher.py --cluster /tmp/bench [--jobs 1 20 100 1000] [--rounds 3] [--looks 12]
 
 Real jobs on a real Slurm, behind an sshd with its default limits. The bare loop's commands run the account's start-up
-files, which may cost more than all that is measured: --quick-shell leaves them out. The contenders take turns, each in a
-process of its own, all at the same interval: ours and the bare loop `--rounds` times, medians are shown;
+files, which may cost more than all that is measured: --quick-shell leaves them out. The contenders take turns, each in
+a process of its own, all at the same interval: ours and the bare loop `--rounds` times, medians are shown;
 SSHRemoteJobTrigger once, up to `--most-remote` jobs. In every round jobs end at random moments, for the delay until the
 event (the longest of a round). CPU is of everything under sshd, and of the process that stands for the triggerer,
 measured from one look's end over `--looks` looks, and shown for the looks of a minute. A stall is the CPU that the
@@ -86,7 +86,7 @@ def measure(site: Site, way: str, number: int, interval: float, looks: int) -> d
     before = site.counts()
     contender = Contender(site, way, jobs, interval)
     try:
-        time.sleep(12 + 2 * interval)  # imports, logins and the first looks, which ask more
+        time.sleep(12 + interval)  # imports, logins and the first looks, which ask more
         if contender.events:
             raise RuntimeError(f"{way} gave up on {len(contender.events)} of {number} jobs")
         contender.ask(f"cost {looks}")
@@ -116,9 +116,9 @@ def measure(site: Site, way: str, number: int, interval: float, looks: int) -> d
 
 
 def end_some(site: Site, contender: Contender, jobs: list[dict[str, str]], interval: float) -> list[float]:
-    """End up to three running jobs at random moments; the seconds until each event."""
+    """End up to two running jobs at random moments; the seconds until each event."""
     delays = []
-    for job in random.sample(jobs[:RUNNING], min(3, len(jobs))):
+    for job in random.sample(jobs[:RUNNING], min(2, len(jobs))):
         time.sleep(random.uniform(0, interval))
         ended = site.end_job(job)
         deadline = time.time() + 20 * interval + 60
@@ -152,7 +152,12 @@ def main() -> None:
     parser.add_argument("--cluster", help="the folder of a cluster that docker/cluster.sh brought up")
     parser.add_argument("--jobs", type=int, nargs="+", default=[1, 20, 100, 1000])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--looks", type=int, default=5, help="how many looks a round measures")
+    parser.add_argument(
+        "--looks",
+        type=int,
+        default=12,
+        help="how many looks a round measures: of a minute, for that is how often rollouts are counted",
+    )
     parser.add_argument("--interval", type=float, default=5, help="seconds, of all contenders")
     parser.add_argument(
         "--most-remote", type=int, default=100, help="SSHRemoteJobTrigger is tried up to this many jobs"

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import re
 from contextlib import suppress
 
 import pytest
@@ -11,6 +12,7 @@ from airflow_gym_provider.exceptions import SlurmUnreachableError
 from airflow_gym_provider.slurm.remote import Answer
 from airflow_gym_provider.slurm.states import Ending
 from airflow_gym_provider.slurm.status import JobStatus
+from airflow_gym_provider.triggers import kills
 from airflow_gym_provider.triggers import slurm as module
 from airflow_gym_provider.triggers.observe import Observation
 from airflow_gym_provider.triggers.slurm import SlurmJobTrigger
@@ -47,6 +49,7 @@ class Watcher:
         self.ran = []
         self.trouble = []
         self.seconds = 0.0
+        self.kills = kills.Kills(self)
 
     def subscribe(self, refs, interval, progress=None, tails=None):
         watcher = self
@@ -73,7 +76,10 @@ class Watcher:
         await asyncio.sleep(self.seconds)
         if self.trouble:
             raise self.trouble.pop(0)
-        return Answer(0, f"\n@@{script.nonce} begin\n\n@@{script.nonce} scancel 0 0 60\n\n@@{script.nonce} end 0\n", "")
+        mark = f"\n@@{script.nonce} "
+        places = re.findall(r"^gym_given=\((\d+)\)$", script.text, re.MULTILINE)
+        done = "".join(f"{mark}scancel {index} 0 {job_id}\n" for index, job_id in enumerate(places))
+        return Answer(0, f"{mark}begin\n{done}{mark}end 0\n", "")
 
     async def script_options(self):
         return {}
@@ -226,7 +232,7 @@ def test_without_a_word_from_airflow_a_person_is_believed_to_be_behind_it(killed
 def test_whether_the_job_lives_is_asked_of_slurm(run, watcher, monkeypatch, listed, lives):
     ref = SlurmJobTrigger(["60"]).refs()[0]
     status = JobStatus(ref, state="", live=listed, known=True, ending=None if listed else Ending.TIMEOUT)
-    monkeypatch.setattr(module, "read_answer", lambda *_: Observation({"60": status}))
+    monkeypatch.setattr(kills, "read_answer", lambda *_: Observation({"60": status}))
     assert run(SlurmJobTrigger(["60"], **PLACE)._lives()) is lives
     assert "squeue" in watcher.ran[0][1]
 
@@ -264,6 +270,45 @@ def test_what_a_kill_found_is_said_before_the_trigger_is_over(run, watcher, said
 
     run(killed_again_and_again())
     assert "cancelled job 60" in said[0]
+
+
+def test_kills_that_come_together_are_a_few_scripts_and_each_hears_of_its_own(run, watcher, said):
+    watcher.seconds = 2.0
+
+    async def main():
+        triggers = [SlurmJobTrigger([str(n)], **PLACE | {"job_dir": f"/out/{n}/gpqa"}) for n in range(100, 350)]
+        await asyncio.gather(*(trigger.on_kill() for trigger in triggers))
+
+    run(main())
+    assert len(watcher.ran) == 3
+    assert sorted(said) == [f"cancelled job {n}" for n in range(100, 350)]
+
+
+def test_a_kill_whose_time_is_over_goes_out_all_the_same(run, watcher, said):
+    watcher.seconds = 30.0
+
+    async def main():
+        triggers = [SlurmJobTrigger([str(n)], **PLACE | {"job_dir": f"/out/{n}/gpqa"}) for n in range(100, 110)]
+        await asyncio.gather(*(trigger.on_kill() for trigger in triggers))
+        await asyncio.sleep(100)
+
+    run(main())
+    assert all("no answer in time" in words for words in said)
+    assert len(said) == 10
+    assert {job for _, text in watcher.ran for job in re.findall(r"gym_given=\((\d+)\)", text)} == {
+        str(n) for n in range(100, 110)
+    }
+
+
+def test_one_that_failed_together_with_others_is_told_so(run, watcher, said):
+    watcher.seconds, watcher.trouble = 1.0, [SlurmUnreachableError("away")] * 4
+
+    async def main():
+        await asyncio.gather(*(SlurmJobTrigger([str(n)], **PLACE).on_kill() for n in range(100, 110)))
+
+    run(main())
+    assert len(said) == 10
+    assert all("could not be cancelled: away" in words for words in said)
 
 
 def test_a_kill_never_raises(run, watcher, said):
