@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -88,6 +89,10 @@ class Shell:
         self._bash = subprocess.Popen(
             ["bash", "-s"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
+
+    @property
+    def pid(self) -> int:
+        return self._bash.pid
 
     def look(self, refs: list[JobRef]) -> tuple[StatusReport, Frames]:
         body = alive_script(refs, self.told)
@@ -205,6 +210,20 @@ def test_a_shell_that_stays_never_takes_trouble_for_the_same(login: LoginNode, s
         assert not frames.named("same")
         assert report.squeue_ok == (err == STRANGER)
         assert not any(job.ending for job in report.jobs.values())
+
+
+def test_a_shell_that_stays_reads_thousands_of_rows_in_no_time(login: LoginNode, shell: Shell) -> None:
+    """Patterns of bash that are tried at every character would take it a minute."""
+    refs = [JobRef(str(number)) for number in range(1_000_000, 1_003_000)]
+    login.says("squeue.user", *(queued(ref.job_id, folder="/a/long/way/to/some/folder") for ref in refs))
+    assert len(shell.look(refs)[0].jobs) == 3000
+    assert [frame.name for frame in shell.look(refs)[1]] == ["same"]
+    login.says("squeue.user", *(queued(ref.job_id, folder="/a/long/way/to/some/folder") for ref in refs[1:]))
+    login.says("squeue.ids")
+    login.says("sacct.ids")
+    assert set(shell.look(refs)[0].jobs) == {"1000000"}
+    times = psutil.Process(shell.pid).cpu_times()
+    assert times.user + times.system < 3
 
 
 def test_a_job_that_stays_away_is_asked_for_each_time(login: LoginNode, shell: Shell) -> None:
