@@ -102,8 +102,8 @@ at_exit() {
         printf '%s\n' "Airflow:  $GYM_AIRFLOW_URL  (user $GYM_AIRFLOW_USER, password $GYM_AIRFLOW_PASSWORD)" \
             "DAGs:     $folder/dags  (a new file is seen within ten seconds; it starts paused)" \
             "Results:  $folder/runs" \
-            "airflow:  eval \"\$(bash docker/airflow.sh env --dir $folder/airflow)\"; airflow dags list" \
-            "Slurm:    eval \"\$(bash docker/cluster.sh env --dir $folder/cluster)\"; squeue" \
+            "A shell:  eval \"\$(bash docker/cluster.sh env --dir $folder/cluster; bash docker/airflow.sh env --dir $folder/airflow)\"" \
+            "          then airflow dags list, airflow gym …, squeue; the connection is gym_cluster" \
             "The end:  bash docker/demo.sh --down $folder"
         exit 0
     fi
