@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from airflow_gym_provider._cli.cluster import cluster
 from airflow_gym_provider._cli.command import PROBLEM, WELL, Shown, command
-from airflow_gym_provider._cli.find import FoundRun, find_run
+from airflow_gym_provider._cli.find import FoundRun, find_run, refuse_stranger
 from airflow_gym_provider.chain import BY_HAND, Action, CancelReport, ChainLook, cancel_script, decide, read_cancel
 from airflow_gym_provider.results import judge
 
@@ -28,7 +28,9 @@ def run(args: argparse.Namespace) -> Shown:
     """
     with cluster(args.conn_id) as hook:
         found = find_run(hook, args.target, args.benchmarks)
-        chains = found.look(hook).chains
+        look = found.look(hook)
+        refuse_stranger(args.target, look)
+        chains = look.chains
         reports = _cancel(hook, found, chains)
     resumed = [] if found.from_a_shell else [name for name, look in chains.items() if _goes_on(found, look)]
     troubled = any(report.left or report.trouble for report in reports.values())
@@ -70,5 +72,9 @@ def _goes_on(found: FoundRun, look: ChainLook) -> bool:
 
 
 def _may_live(look: ChainLook) -> bool:
-    """Whether a job is there, or may come of a submission that was cut off."""
-    return look.wait is not None or bool(look.found) or any(job.live or not job.known for job in look.jobs)
+    """Whether a job is there, or may come of a submission that was cut off.
+
+    An id under which Slurm knows no job of this directory is none, though the directory, or a copy of it, has it.
+    """
+    there = any(job.live or not (job.known or job.missing) for job in look.jobs)
+    return look.wait is not None or bool(look.found) or there

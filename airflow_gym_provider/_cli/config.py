@@ -61,7 +61,7 @@ def split_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Config files and overrides. What is a file is a file, whatever is in its name. Raises CommandEnds."""
     files, overrides = [], []
     for word in words:
-        if Path(word).is_file():
+        if _is_file(word):
             files.append(word)
         elif word.startswith("~") or "=" in word:
             overrides.append(word)
@@ -70,6 +70,14 @@ def split_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
     if not files:
         raise unusable("no config was given: name at least one file")
     return files, overrides
+
+
+def _is_file(word: str) -> bool:
+    """Whether it names one. What can be no name of a file, as an override may be too long for one, names none."""
+    try:
+        return Path(word).is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _defaults(conn_id: str | None) -> ConfigDefaults | None:

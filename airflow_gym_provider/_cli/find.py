@@ -106,6 +106,15 @@ def find_run(hook: SlurmHook, target: str, wanted: Sequence[str] | None) -> Foun
     return _found(frames, run_dir, wanted or ([] if folder == run_dir else [posixpath.basename(folder)]))
 
 
+def refuse_stranger(target: str, look: Look) -> None:
+    """Raise CommandEnds when `target` is the id of a job that lies in a run's directory and is none of its chains'."""
+    by_id = _JOB_ID.fullmatch(target)
+    ours = [job.ref.key for chain in look.chains.values() for job in chain.jobs]
+    ours += [job_id for chain in look.chains.values() for job_id in (*chain.ids, *chain.found)]
+    if by_id and by_id[1] not in {job_id.partition(";")[0] for job_id in ours}:
+        raise refused(f"job {target} is in a run's directory, but none of ours: end it with scancel")
+
+
 def _locate(target: str, by_id: re.Match[str] | None) -> str:
     """Bash that sets _gym_dir."""
     if by_id:
@@ -128,7 +137,11 @@ def _found(frames: Frames, run_dir: str, wanted: Sequence[str]) -> FoundRun:
     names = names or (list(config.driver.benchmarks) if config else [])
     if missing := [name for name in wanted if name not in names]:
         raise refused(f"{run_dir} has the benchmarks {', '.join(names) or '(none)'}: there is no {missing[0]!r}")
-    return FoundRun(run_dir, key, tuple(_place(run_dir, name, key, config) for name in wanted or names), config)
+    try:
+        places = tuple(_place(run_dir, name, key, config) for name in wanted or names)
+    except ValueError as err:
+        raise refused(f"{run_dir} cannot be read: {err}") from None
+    return FoundRun(run_dir, key, places, config)
 
 
 def _place(run_dir: str, name: str, key: ChainKey, config: SubmitConfig | None) -> ChainPlace:

@@ -111,8 +111,13 @@ def _regressed(verdict: Mapping[str, Any]) -> bool:
 def _worse(verdict: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The benchmarks of a gate's verdict that regressed."""
     parts = verdict.get("benchmarks")
-    named = [{"benchmark": name, **part} for name, part in parts.items()] if isinstance(parts, Mapping) else parts or []
-    return [part for part in named if isinstance(part, Mapping) and part.get("verdict") == _REGRESSED]
+    pairs = parts.items() if isinstance(parts, Mapping) else [("", part) for part in _listed(parts)]
+    bad = [(name, part) for name, part in pairs if isinstance(part, Mapping) and part.get("verdict") == _REGRESSED]
+    return [{"benchmark": name, **part} for name, part in bad]
+
+
+def _listed(parts: object) -> list[Any]:
+    return parts if isinstance(parts, list) else []
 
 
 def _reason(exception: object, verdict: Mapping[str, Any]) -> str:

@@ -112,7 +112,9 @@ def sbatch(state: dict, argv: list[str], turn: dict) -> str:
 
 
 def squeue(state: dict, argv: list[str], turn: dict) -> str:
-    found, _ = options(argv, "states user format name clusters jobs")
+    found, _ = options(argv, "states user format name clusters jobs noheader")
+    if found.get("format") == "%Z":
+        return "".join(f"{job['dir']}\n" for job in state["jobs"] if str(job["id"]) == found["jobs"])
     rows = [SEP.join("JOBID STATE TIME TIME_LIMIT START_TIME SUBMIT_TIME NODELIST REASON WORK_DIR NAME JOBID".split())]  # noqa: SIM905
     for job in state["jobs"]:
         if named(job, found) and job["squeue"]:

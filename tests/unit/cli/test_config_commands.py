@@ -75,6 +75,19 @@ def test_wrong_usage(gym, config, words, told):
     assert told in done.err
 
 
+def test_a_long_override_is_no_file(gym, config):
+    done = gym("validate", config, f"driver.benchmarks.own.command={'x' * 400}", "--json")
+    assert (done.status, done.json["config"]["driver"]["benchmarks"]["own"]["command"]) == (0, "x" * 400)
+
+
+@pytest.mark.parametrize("extra", ["[1]", '{"account": ["a"]}'])
+def test_a_connection_that_cannot_be_used(gym, config, monkeypatch, extra):
+    monkeypatch.setenv("AIRFLOW_CONN_EOS", json.dumps({"conn_type": "slurm", "host": "eos", "extra": extra}))
+    done = gym("validate", config, "--conn-id", "eos", "--json")
+    assert done.status == 2
+    assert "onnection 'eos'" in done.json["error"]
+
+
 def test_no_words_at_all(gym):
     done = gym("validate")
     assert done.status == 2

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import pytest
 
@@ -166,6 +167,50 @@ def test_cancel_ends_what_lives_and_says_what_had_ended(gym, slurm, queued):
     found = gym("status", queued, "--json")
     assert state(found)["state"] == "stopped"
     assert "by hand" in state(found)["reason"]
+
+
+def test_a_job_that_only_lies_in_our_directory_is_not_ours_to_cancel(gym, slurm, queued):
+    """Somebody who tries something by hand in a benchmark's directory has asked for that job, not for ours."""
+    stranger = slurm.add(name="interactive", dir=str(queued / "gpqa"), state="RUNNING", user="me")
+    done = gym("cancel", stranger, "--json")
+    assert (done.status, done.json["error"]) == (
+        1,
+        f"job {stranger} is in a run's directory, but none of ours: end it with scancel",
+    )
+    assert sorted(slurm.live) == [101, 102, stranger]
+    assert gym("cancel", 101).status == 0
+    assert sorted(slurm.live) == [102, stranger]
+
+
+def test_a_directory_that_names_our_job_cannot_cancel_it(gym, slurm, queued, tmp_path):
+    """Made by somebody else, with an owner and a chain as ours have them: the job's own directory decides."""
+    theirs = tmp_path / "theirs"
+    shutil.copytree(queued, theirs)
+    owner = json.loads((queued / ".gym_owner").read_text()) | {"run_id": str(theirs)}
+    (theirs / ".gym_owner").write_text(json.dumps(owner, sort_keys=True) + "\n")
+    done = gym("cancel", theirs, "--json")
+    assert (state(done)["cancelled"], state(done, "own")["cancelled"]) == ([], [])
+    assert sorted(slurm.live) == [101, 102]
+
+
+@pytest.mark.parametrize("command", ["status", "cancel"])
+@pytest.mark.parametrize("owner", ["[1]", "nonsense", "", '{"dag_id": "x"}', "5", "null"])
+def test_an_owner_that_is_none_is_a_problem(gym, slurm, tmp_path, command, owner):
+    (tmp_path / ".gym_owner").write_text(owner)
+    done = gym(command, tmp_path, "--json")
+    assert (done.status, done.json["ok"]) == (1, False)
+    assert "cannot be read" in done.json["error"]
+
+
+@pytest.mark.parametrize("name", ["../gpqa", "a b", "", "/etc"])
+def test_a_record_with_names_that_are_none_is_a_problem(gym, slurm, queued, name):
+    record = json.loads((queued / "gym-job.json").read_text())
+    record["benchmarks"][0]["benchmark"] = name
+    (queued / "gym-job.json").write_text(json.dumps(record))
+    for command in ("status", "cancel"):
+        done = gym(command, queued, "--json")
+        assert (done.status, done.json["ok"]) == (1, False)
+    assert sorted(slurm.live) == [101, 102]
 
 
 def test_cancel_of_one(gym, slurm, queued):

@@ -100,6 +100,21 @@ def test_a_chain_that_stopped(sent, xcoms):
     ]
 
 
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        {"verdict": "regressed", "benchmarks": 5},
+        {"verdict": "regressed", "benchmarks": [None, {"verdict": "regressed"}]},
+        {"benchmarks": {"a": None, "gpqa": {"verdict": "regressed", "sentence": 5, "metrics": [1]}}},
+        {"benchmarks": {"gpqa": {"verdict": "regressed", "metrics": {"m": {"candidate": 10**400}, "n": True}}}},
+    ],
+)
+def test_a_verdict_of_another_release_is_told_all_the_same(sent, xcoms, verdict):
+    xcoms["gym_verdict"] = verdict
+    GymNotifier(Told("{{ gym.event }} {{ gym.metrics }}"))(context(AirflowFailException("the gate failed")))
+    assert sent == ["regressed {}"]
+
+
 def test_a_chain_that_was_resumed(sent, xcoms):
     reason = "TIMEOUT after 4:00:00; 12:00:00 of 48:00:00 used; resuming"
     GymNotifier(Told("{{ gym.title }} [{{ gym.map_index }}]"))(context(ChainRetry(reason), "up_for_retry", 3))
