@@ -71,11 +71,11 @@ def compose(context: Context) -> GymMessage | None:
         return None
     values = _values(ti, verdict)
     reason = str(redact(_reason(context.get("exception"), verdict if event is GymEvent.REGRESSED else {})))
-    benchmark = str(values.get("benchmark") or _named(reason) or ti.task_id)
+    benchmark = str(values.get("benchmark") or _asked(context) or _named(reason) or ti.task_id)
     done, expected = _counts(values, reason)
     message = GymMessage(
         event.value,
-        f"{benchmark} {event.value}: {reason.splitlines()[0] if reason else 'no reason was given'}"[:300],
+        f"{benchmark} {event.value}: {_one_line(reason) or 'no reason was given'}"[:300],
         "",
         benchmark,
         reason,
@@ -135,6 +135,19 @@ def _reason(exception: object, verdict: Mapping[str, Any]) -> str:
 
 def _sentence(part: Mapping[str, Any]) -> str:
     return str(part.get("sentence") or part.get("reason") or "")
+
+
+def _one_line(reason: str) -> str:
+    """Its first line; of one that announces a list, with what comes first in it."""
+    lines = [line.strip() for line in reason.splitlines() if line.strip()]
+    told = next((at for at, line in enumerate(lines) if not line.endswith(":")), len(lines) - 1)
+    return " ".join(line.removeprefix("- ") for line in lines[: told + 1])
+
+
+def _asked(context: Context) -> str:
+    """The benchmark that the task is for: what there is to call it by as long as it has no job."""
+    benchmark = getattr(context.get("task"), "benchmark", None)
+    return benchmark if isinstance(benchmark, str) and "{{" not in benchmark else ""
 
 
 def _named(reason: str) -> str:

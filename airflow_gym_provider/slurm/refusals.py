@@ -54,7 +54,8 @@ class Refusal:
 
     def told(self, blamed: str) -> str:
         """What sbatch said, whom that blames in the words of somebody who has the config at hand, and the cure."""
-        return ". ".join(part.rstrip(".") for part in (self.text, blamed, self.cure) if part)
+        advice = ": ".join(part.rstrip(".") for part in (blamed, self.cure) if part)
+        return ". ".join(part for part in (self.text.rstrip("."), advice) if part)
 
 
 def read_sbatch(answer: Answer, compute: str = "<name>") -> SbatchAnswer | Refusal:

@@ -200,6 +200,17 @@ def test_before_there_is_a_job(sent, xcoms):
     assert sent[0].startswith("eval stopped: The submit config cannot be used:\n  - job: is required\nnightly, run")
 
 
+@pytest.mark.parametrize(
+    ("benchmark", "name"), [("gpqa", "gpqa"), ("{{ params.b }}", "eval"), (None, "eval"), (5, "eval")]
+)
+def test_before_there_is_a_job_it_is_called_by_the_benchmark_that_is_asked_for(sent, xcoms, benchmark, name):
+    xcoms.clear()
+    told = context(AirflowFailException("The submit config cannot be used:\n  - job: is required\n  - a: b"))
+    told["task"].benchmark = benchmark
+    GymNotifier(Told("{{ gym.title }}"))(told)
+    assert sent == [f"{name} stopped: The submit config cannot be used: job: is required"]
+
+
 def test_a_notifier_that_fails_neither_fails_the_task_nor_keeps_the_next_from_its_turn(sent, xcoms, logged):
     class Broken(BaseNotifier):
         def notify(self, context):

@@ -388,7 +388,7 @@ def test_a_permanent_refusal_fails_at_once_and_names_the_field(cluster, task):
     text = "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified"
     cluster.looks, cluster.outcomes = [look()], [refused(text)]
     with pytest.raises(
-        AirflowFailException, match=r"partition combination specified\. compute\.c\.account is '\w+'\. name an account"
+        AirflowFailException, match=r"partition combination specified\. compute\.c\.account is '\w+': name an account"
     ):
         task().start()
 
