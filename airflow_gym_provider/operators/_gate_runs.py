@@ -159,7 +159,7 @@ def _side(run: BenchmarkRun, frames: Frames, tag: str) -> tuple[BenchmarkRun, Si
     if not run.known:
         run = _surveyed(run, frames, tag, summary)
     had_rollouts = bool(run.done or run.expected)
-    lacks = [run.incomplete, _faults(summary)]
+    lacks = [run.incomplete or _doubled(run, summary), _faults(summary)]
     no_rewards = summary.problem if had_rollouts else ""
     if not summary.problem and summary.tasks and summary.rewards is None:
         no_rewards = f"{summary.tasks} tasks are more than are fetched"
@@ -181,6 +181,13 @@ def _surveyed(run: BenchmarkRun, frames: Frames, tag: str, summary: Summary) -> 
         survey.expected,
         complete=not (survey.metrics_problem or survey.metrics_stale),
     )
+
+
+def _doubled(run: BenchmarkRun, summary: Summary) -> str:
+    """What as many lines as expected hide: a rollout that is there twice in another's place, or a blank line."""
+    if summary.problem or run.expected is None or summary.rollouts + summary.unreadable == run.expected:
+        return ""
+    return f"{summary.rollouts} different rollouts of {run.expected} in {run.rollouts}"
 
 
 def _faults(summary: Summary) -> str:

@@ -220,6 +220,20 @@ def test_an_incomplete_candidate_does_not_pass(airflow: Airflow, tmp_path: Path)
         airflow.run(gate(result(tmp_path / "2", 30, expected=41)), "two", night(2))
 
 
+TWICE = '{"reward": 1.0, "_ng_task_index": 3, "_ng_rollout_index": 0, "agent_ref": {"name": "a"}}'
+
+
+@pytest.mark.parametrize("other", ["", TWICE])
+@pytest.mark.parametrize("which", ["candidate", "baseline"])
+def test_as_many_lines_as_expected_are_not_as_many_rollouts(airflow: Airflow, tmp_path: Path, other: str, which: str):
+    """The last rollout is missing, and a line that is blank or there twice makes up for it."""
+    old, new = result(tmp_path / "1", 30), result(tmp_path / "2", 30)
+    path = Path((new if which == "candidate" else old)["rollouts"])
+    path.write_text("\n".join([*path.read_text().splitlines()[:-1], other]) + "\n")
+    with pytest.raises(AirflowFailException, match=r"inconclusive: .*39 different rollouts of 40"):
+        airflow.run(gate(new, baseline=[old]), "one", night(1))
+
+
 def test_a_benchmark_that_vanished_is_noticed(airflow: Airflow, tmp_path: Path):
     both = [result(tmp_path / "1", 30), result(tmp_path / "1", 30, benchmark="aime")]
     airflow.run(gate([both]), "one", night(1))
