@@ -65,6 +65,7 @@ class ChainTask:
         self._unknown_for = 0.0
         self._results_since: float | None = None
         self._store_was_lost = False
+        self._place_is_known = False
 
     # -- ways in --------------------------------------------------------------------------------------------------
 
@@ -86,6 +87,7 @@ class ChainTask:
         if self.plan is None:
             self.plan = ChainPlan.from_dict(plan)
             self.cluster = self._reach(self.plan)
+            self._place_is_known = True  # pushed before the deferral, by this same try
             self._mask()
         return self.go_on(event)
 
@@ -237,22 +239,29 @@ class ChainTask:
 
     def _note(self, waiting: Waiting, seen: Evidence) -> Waiting:
         """Make the job known to people and later tries before anything else happens."""
-        plan, _ = self.here()
         cluster = waiting.job_id.partition(";")[2]
         clusters = {*self.memory.place.get("clusters", ()), *([cluster] if cluster else [])}
         self.memory.place |= {"job_id": waiting.job_id, "clusters": sorted(clusters)}
         self.memory.outages = self.memory.starts = 0
         self.memory.save()
-        ti: Any = self.context["ti"]
-        ti.xcom_push(key=XCOM_KEY, value=place_values(plan, waiting.job_id))
+        self._show_place(waiting.job_id)
         self._leave_chain(seen, waiting.job_id)
-        self.log.info("job %s in %s; its logs will be in %s/logs", waiting.job_id, plan.job_dir, plan.job_dir)
         return waiting
+
+    def _show_place(self, job_id: str) -> None:
+        """Where the job is, for people, links and pages."""
+        plan, _ = self.here()
+        ti: Any = self.context["ti"]
+        ti.xcom_push(key=XCOM_KEY, value=place_values(plan, job_id))
+        self._place_is_known = True
+        self.log.info("job %s in %s; its logs will be in %s/logs", job_id, plan.job_dir, plan.job_dir)
 
     # -- waiting --------------------------------------------------------------------------------------------------
 
     def _leave_chain(self, seen: Evidence, submitted: str | None = None) -> None:
-        """For the pages; see `_timeline`."""
+        """For the pages; see `_timeline`. A try that only finds how the chain ended says where that is as well."""
+        if seen.look.jobs and not self._place_is_known:
+            self._show_place(seen.look.jobs[-1].ref.key)
         values = chain_values(self.here()[0], seen.look.jobs, seen.base, seen.decision, submitted)
         leave_chain(self.context["ti"], values)
 
@@ -300,6 +309,7 @@ class ChainTask:
             return self._green(seen)
         if any(job.live for job in seen.look.jobs):
             text = self.here()[1].cancel("execution_timeout is over", [job.ref.key for job in seen.look.jobs[-1:]])
+        self._leave_chain(seen)
         limit = self.arguments.execution_timeout or 0
         raise ChainStopped(f"execution_timeout of {limit:g} s since the first start is over. {text}".rstrip())
 

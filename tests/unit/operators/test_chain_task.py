@@ -155,6 +155,16 @@ def test_what_is_done_already_is_returned_without_waiting(cluster, task, context
     assert json.loads(json.dumps(result)) == result
 
 
+@pytest.mark.parametrize(("job_ended", "verdict"), [(Ending.COMPLETED, DONE), (Ending.CANCELLED, None)])
+def test_a_try_that_only_finds_how_the_chain_ended_leaves_its_place_too(cluster, task, context, job_ended, verdict):
+    """Airflow has wiped what the try before it left."""
+    cluster.looks = [look(job(7, job_ended, live=False, elapsed=100_000), verdict=verdict)]
+    with suppress(ChainStopped):
+        task().start()
+    pushed = context["ti"].xcoms["gym_job"]
+    assert (pushed["job_id"], pushed["benchmark"]) == ("7", "gpqa")
+
+
 def test_an_event_only_wakes(cluster, task):
     """COMPLETED says the event, cancelled says the cluster."""
     chain = task()
