@@ -100,9 +100,8 @@ def find_run(hook: SlurmHook, target: str, wanted: Sequence[str] | None) -> Foun
     if not folder:
         raise refused(f"Slurm does not know a job {target} on {hook.where}")
     if not run_dir:
-        raise refused(
-            f"{folder} on {hook.where} is no run directory of ours: neither it nor its parent has a .gym_owner"
-        )
+        why = "is not there, or no run directory of ours: neither it nor its parent has a .gym_owner"
+        raise refused(f"{folder} on {hook.where} {why}")
     return _found(frames, run_dir, wanted or ([] if folder == run_dir else [posixpath.basename(folder)]))
 
 

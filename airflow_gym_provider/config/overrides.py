@@ -87,9 +87,21 @@ def _change(config: DictConfig, key: str, value: Any) -> str | None:
     if isinstance(parent, DictConfig) and last not in parent.keys():  # noqa: SIM118 - `in` would resolve the value
         return f"{key} does not exist{did_you_mean(last, map(str, parent.keys()))}; to add it, write +{key}=..."
     if not isinstance(parent, (DictConfig, ListConfig)):
-        return f"{key} does not exist; to add it, write +{key}=..."
+        return f"{key} does not exist{_guess(config, key)}; to add it, write +{key}=..."
     OmegaConf.update(config, key, value, merge=True)
     return None
+
+
+def _guess(config: DictConfig, key: str) -> str:
+    """What the first part of a path that is not there could have been meant to be."""
+    held = OmegaConf.to_container(config)
+    for part in key.split("."):
+        if not isinstance(held, dict):
+            break
+        if part not in held:
+            return did_you_mean(part, map(str, held))
+        held = held[part]
+    return ""
 
 
 def _delete(config: DictConfig, key: str, value: Any) -> str | None:

@@ -149,7 +149,7 @@ def test_what_is_complete_is_no_problem(gym, slurm, queued):
 def test_no_run_of_ours(gym, slurm, target):
     done = gym("status", target)
     assert done.status == 1
-    assert f"{target} on this machine is no run directory of ours" in done.err
+    assert f"{target} on this machine is not there, or no run directory of ours" in done.err
 
 
 def test_neither_an_id_nor_a_path(gym, slurm):

@@ -61,7 +61,8 @@ def test_a_mapping_is_merged_and_a_list_item_can_be_changed_or_deleted() -> None
     ("override", "fragment"),
     [
         ("services.policy.modle=x", "did you mean 'model'"),
-        ("nope.a=1", "does not exist"),
+        ("nope.a=1", "does not exist; to add it"),
+        ("service.policy.model=x", "does not exist; did you mean 'services'?; to add it"),
         ("services.policy.model.x=1", "does not exist"),
         ("+services.policy.model=x", "exists already"),
         ("~services.policy.prot", "cannot be deleted"),
