@@ -56,6 +56,8 @@ def judge(gate: GymGateOperator, context: Context) -> Judged:
         reader = GateReader(hook, gate.read_timeout)
         candidates = _candidates(gate, context, reader)
         compared = _read(candidates, _baselines(gate, context, reader, candidates), reader)
+    if gate.baseline != LAST_GREEN:
+        _miss(compared)
     report = judge_gate(compared.mine, compared.theirs, rules, settings)
     action = _action(gate, report.outcome)
     _push(context, report, compared, action)
@@ -137,6 +139,13 @@ def _read(
     # a benchmark that only the baseline has: the gate has something to say about that
     found.theirs.update({name: Side("the baseline") for name in baselines if name not in candidates})
     return found
+
+
+def _miss(compared: _Compared) -> None:
+    """A benchmark that a baseline which was named does not have: no first night, but somebody's slip."""
+    lacks = "has no result of this benchmark"
+    for name in compared.mine.keys() - compared.theirs.keys():
+        compared.theirs[name] = Side("the baseline that was named", no_rewards=lacks, unfit=lacks)
 
 
 def _action(gate: GymGateOperator, outcome: Outcome) -> str:

@@ -33,7 +33,7 @@ class GymGateOperator(BaseOperator, BranchMixIn):
     pass          no drop beyond the tolerated one that could be told from chance       green
     regressed     there is one                                                          `on_regressed`
     inconclusive  too few tasks, results incomplete, a metric missing or no number, …   `on_inconclusive`
-    no_baseline   no earlier green run of this benchmark                                `on_no_baseline`
+    no_baseline   `last_green`, and no earlier green run of this benchmark              `on_no_baseline`
     ============  ====================================================================  ==================
 
     The last green run is the newest earlier run (by logical date) whose gate is green and which this gate found good.

@@ -306,6 +306,22 @@ def test_a_named_run_and_fixed_numbers(airflow: Airflow, tmp_path: Path):
         airflow.run(gate(result(tmp_path / "6", 20), baseline={"gpqa": 0.6}), "six", night(6))
 
 
+@pytest.mark.parametrize("metric", ["mean/reward", "pass@1/accuracy"])
+@pytest.mark.parametrize("kind", ["numbers", "directory", "run"])
+def test_a_benchmark_that_a_named_baseline_lacks_is_no_first_night(
+    airflow: Airflow, tmp_path: Path, metric: str, kind: str
+):
+    airflow.run(gate(result(tmp_path / "1", 30)), "one", night(1))
+    both = [result(tmp_path / "2", 30), result(tmp_path / "2", 30, benchmark="aime")]
+    for one in both:
+        one["metrics"]["pass@1/accuracy"] = 75.0
+    named = {"numbers": {"gpqa": {"mean/reward": 0.5}}, "directory": str(tmp_path / "1"), "run": "one"}[kind]
+    rules = {"metrics": {"mean/reward": {}}, "benchmark_metrics": {"aime": {metric: {}}}}
+    with pytest.raises(AirflowFailException, match=r"inconclusive: aime .*has no result of this benchmark"):
+        airflow.run(gate(both, baseline=named, **rules), "two", night(2))
+    assert airflow.verdict("two")["benchmarks"]["gpqa"]["verdict"] == "pass"
+
+
 def test_results_are_those_of_the_tasks_before_unless_given(airflow: Airflow, tmp_path: Path):
     task = gate(None)
     task.upstream_task_ids.add("eval")
