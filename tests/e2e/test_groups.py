@@ -34,6 +34,7 @@ def test_one_red_benchmark_hides_nobody_and_is_cleared_alone(run: Run, stack: St
         "broken": place["job_id"],
     }
 
+    tries = {key: task["try_number"] for key, task in run.tasks().items()}
     stack.open_gate("mended")
     run.clear(EVAL, 1, downstream=True)
     wait_until("the run's good end", 240, lambda: run.api.run_state(run.dag_id, run.run_id) == "success")
@@ -43,7 +44,8 @@ def test_one_red_benchmark_hides_nobody_and_is_cleared_alone(run: Run, stack: St
         "fine": "success",
         "broken": "success",
     }
-    assert [run.task(*task)["try_number"] for task in ((EVAL, 0), (EVAL, 1), ("gym_evals.validate", -1))] == [1, 2, 1]
+    again = {key for key, task in run.tasks().items() if task["try_number"] > tries[key]}
+    assert again == {(EVAL, 1), (SUMMARY, -1)}
     assert [job.job_id for job in stack.jobs_below(fine["job_dir"])] == [fine["job_id"]]
     assert [job.state for job in stack.jobs_below(place["job_dir"])] == ["FAILED", "COMPLETED"]
 
