@@ -8,8 +8,8 @@ files, which may cost more than all that is measured: --quick-shell leaves them 
 a process of its own, all at the same interval: ours and the bare loop `--rounds` times, medians are shown;
 SSHRemoteJobTrigger once, up to `--most-remote` jobs. In every round jobs end at random moments, for the delay until the
 event (the longest of a round). CPU is of everything under sshd, and of the process that stands for the triggerer,
-measured from one look's end over `--looks` looks, and shown for the looks of a minute. A stall is the CPU that the
-process used between two turns of its event loop.
+measured from one look's end over `--looks` looks, and shown for the looks of a minute (a look counts as one command). A
+stall is the CPU that the process used between two turns of its event loop.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ COLUMNS = (
     "jobs",
     "way",
     "logins",
-    "looks/min",
+    "commands/min",
     "login node s/min",
     "triggerer s/min",
     "KB/job",
@@ -90,9 +90,10 @@ def measure(site: Site, way: str, number: int, interval: float, looks: int) -> d
         if contender.events:
             raise RuntimeError(f"{way} gave up on {len(contender.events)} of {number} jobs")
         contender.ask(f"cost {looks}")
-        started, cpu = time.time(), site.cpu()
+        started, cpu, commands = time.time(), site.cpu(), site.counts()[1]
         cost = contender.said.get(timeout=60 + 20 * interval * looks)
         cpu, span = site.cpu() - cpu, time.time() - started
+        commands = site.counts()[1] - commands if way == "remote" else looks
         if contender.events:
             raise RuntimeError(f"{way} gave up on {len(contender.events)} of {number} jobs")
         contender.tell("stalls")
@@ -106,7 +107,7 @@ def measure(site: Site, way: str, number: int, interval: float, looks: int) -> d
     return {
         "logins": after[0] - before[0],
         "dropped": after[2] - before[2],
-        "looks/min": looks * 60 / span,
+        "commands/min": commands * 60 / span,
         "login node s/min": cpu / looks * 60 / interval,
         "triggerer s/min": cost["cpu"] / looks * 60 / interval,
         "KB/job": cost["memory"] / 1024 / number,
@@ -142,7 +143,7 @@ def show(rows: list[dict[str, Any]]) -> None:
             if name not in each:
                 cells.append(str(each.get("text", "")) if name == "logins" else "")
                 continue
-            ratio = f" ({each[name] / limit[name]:.2f}x)" if name.endswith("s/min") and each is not limit else ""
+            ratio = f" ({each[name] / limit[name]:.2f}x)" if name.endswith(" s/min") and each is not limit else ""
             cells.append(f"{each[name]:.{0 if name in ('logins', 'looks/min', 'stall ms') else 2}f}{ratio}")
         print("| " + " | ".join(cells) + " |")
 
