@@ -26,7 +26,7 @@ with DAG("e2e_in_worker", default_args=DEFAULTS):
 with DAG("e2e_submit", default_args=DEFAULTS):
     submit = GymSubmitOperator(task_id="submit", config=config(one=rollouts(4), two=rollouts(6)))
     SlurmJobSensor(task_id="deferred", jobs=submit.output, ssh_conn_id=CLUSTER, poll_interval=5)
-    SlurmJobSensor(task_id="here", jobs="{{ ti.xcom_pull('submit') | tojson }}", deferrable=False)
+    submit >> SlurmJobSensor(task_id="here", jobs="{{ ti.xcom_pull('submit') | tojson }}", deferrable=False)
 
 with DAG("e2e_secret", default_args=DEFAULTS | {"ssh_conn_id": "gym_watched"}):
     secret = config(
