@@ -131,7 +131,8 @@ def gym_eval_task(
         decorated_operator_class=_GymEvalDecoratedOperator,
         **kwargs,
     )
-    return _guarded(made) if python_callable is not None else lambda function: _guarded(made(function))
+    found: TaskDecorator = _guarded(made) if python_callable is not None else lambda function: _guarded(made(function))
+    return found
 
 
 def _guarded(decorator: Any) -> Any:
