@@ -35,6 +35,7 @@ class GymValidateOperator(_GymOperator):
         """The names, in the config's order. Raises AirflowFailException with all problems."""
         from airflow_gym_provider.operators import _config
 
+        _refuse_misspelt(context)
         environ = _config.whole_environ(self._rendered_environ(context))
         config = _config.load_config(
             self.config, given_overrides(self.overrides), environ, context, self.log, ssh_conn_id=self.ssh_conn_id
@@ -57,6 +58,20 @@ class GymValidateOperator(_GymOperator):
         if problems:
             raise AirflowFailException("\n".join(["Nothing was submitted:", *dict.fromkeys(problems)]))
         return names
+
+
+def _refuse_misspelt(context: Context) -> None:
+    """A name in the run's conf that is nearly one of the DAG's params: Airflow takes it without a word, and what was
+    meant to be evaluated would not be. Other names in conf are nobody's business but the DAG's.
+    """
+    from airflow.sdk.exceptions import AirflowFailException
+
+    from airflow_gym_provider.config.suggest import did_you_mean
+
+    params = context["dag"].params
+    for name in getattr(context.get("dag_run"), "conf", None) or {}:
+        if name not in params and (guess := did_you_mean(name, params)):
+            raise AirflowFailException(f"conf has {name!r}, which is no param of this DAG{guess} Nothing was submitted")
 
 
 def _later_problems(config: SubmitConfig, names: Sequence[str], environ: dict[str, str]) -> list[str]:

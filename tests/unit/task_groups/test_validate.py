@@ -54,3 +54,12 @@ def test_a_value_from_environ_is_there_and_hidden(run, submit_config, monkeypatc
     given = {"HF_TOKEN": "CANARY-{{ ti.run_id }}", "API_KEY": "FORWARDED-{{ ti.run_id }}"}
     assert run(environ=given, benchmarks="gpqa") == ["gpqa"]
     assert {"CANARY-r1", "FORWARDED-r1"} <= set(masked)
+
+
+def test_a_param_that_is_misspelt_in_conf_is_not_passed_over(run, context):
+    context["dag"].params = {"checkpoint": None, "limit": 3}
+    context["dag_run"].conf = {"ticket": "OPS-7", "limit": 5}
+    assert run(benchmarks="gpqa") == ["gpqa"]
+    context["dag_run"].conf["checkpiont"] = "/x"
+    with pytest.raises(AirflowFailException, match=r"conf has 'checkpiont'.*did you mean 'checkpoint'"):
+        run(benchmarks="gpqa")
