@@ -172,7 +172,8 @@ def _problem(frames: Frames, tool: str) -> Problem | None:
 def _plain(text: str, conn_id: str, conn: Connection | None) -> str:
     """Without the passing name that Airflow gives a connection under test, and without what must not be shown."""
     text = text.replace(f" (connection {conn_id!r})", "").replace(f"Connection {conn_id!r}", "The connection")
-    extra = conn.extra_dejson if conn is not None and conn.extra else {}
+    decoded = conn.extra_dejson if conn is not None and conn.extra else {}
+    extra = decoded if isinstance(decoded, dict) else {}
     hidden = [conn.password if conn is not None else None, *(extra.get(name) for name in _SECRET_EXTRAS)]
     for secret in hidden:
         if secret and len(str(secret)) > 1:

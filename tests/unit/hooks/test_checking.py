@@ -52,6 +52,15 @@ async def test_it_names_the_version_and_what_there_is_to_choose(slurm, test):
     assert text.endswith("accounting answers; partitions batch, long; accounts science, other")
 
 
+@pytest.mark.parametrize("extra", ["[1]", '"text"', "5", "null"])
+async def test_extras_that_are_no_object_are_said_to_be_none(connect, extra):
+    connect(json.dumps({"conn_type": "slurm", "host": "127.0.0.1", "password": "swordfish", "extra": extra}))
+    found, text = await asyncio.to_thread(SlurmHook("login").test_connection)
+    assert not found
+    assert text.startswith("The connection: its extras are ")
+    assert "swordfish" not in text
+
+
 async def test_an_address_of_no_page_is_a_fault(slurm, test):
     found, text = await test(slurm_bin=slurm(), files_url="javascript:alert(1)")
     assert not found
