@@ -27,6 +27,7 @@ from airflow_gym_provider.operators._plan import ChainPlan, chain_key, make_plan
 from airflow_gym_provider.operators._results import log_tails, place_values, result_values
 from airflow_gym_provider.operators._timeline import chain_values, leave_chain
 from airflow_gym_provider.operators._wanted import reason_to_go_on, timed_out
+from airflow_gym_provider.results import recount
 from airflow_gym_provider.slurm.states import Ending
 from airflow_gym_provider.triggers.events import EventReason, reason_of
 
@@ -320,12 +321,14 @@ class ChainTask:
         self._warn_of_steps(seen)
         self._leave_chain(seen)
         cluster.count(seen.decision)
-        self.memory.outcome = SUCCESS
-        self.memory.outages = self.memory.unexpected = self.memory.starts = 0
-        self.memory.save()
         summary = cluster.summarise()
         for problem in filter(None, (summary.metrics_problem, "" if summary.missing else summary.problem)):
             self.log.warning("%s", problem)
+        if seen.verdict is not None and (short := recount(seen.verdict, plan.spec, summary)):
+            raise ChainStopped(f"{plan.benchmark}: {short}; chain stopped. Logs and results: {plan.job_dir}")
+        self.memory.outcome = SUCCESS
+        self.memory.outages = self.memory.unexpected = self.memory.starts = 0
+        self.memory.save()
         return result_values(plan, seen.look, seen.verdict, seen.base, summary)
 
     def _again(self, seen: Evidence) -> NoReturn:

@@ -9,7 +9,7 @@ from airflow_gym_provider.results.metrics import MetricsError, key_metrics
 from airflow_gym_provider.results.summary import Spread, Summary, parse_summary, summary_body, table_path
 from airflow_gym_provider.results.survey import FileFacts, Survey, parse_survey, survey_body
 from airflow_gym_provider.results.tasks import Comparison, Pair, Task, TaskRewards, compare_tasks
-from airflow_gym_provider.results.verdict import Verdict, judge
+from airflow_gym_provider.results.verdict import Verdict, judge, recount
 
 __all__ = [
     "RESULTS_FILE",
@@ -32,6 +32,7 @@ __all__ = [
     "key_metrics",
     "parse_summary",
     "parse_survey",
+    "recount",
     "summary_body",
     "survey_body",
     "table_path",

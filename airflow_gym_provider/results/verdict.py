@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from airflow_gym_provider.results.summary import Summary
 from airflow_gym_provider.results.survey import Spec, Survey
 
-__all__ = ["Verdict", "judge"]
+__all__ = ["Verdict", "judge", "recount"]
 
 _CLOCKS_DIFFER = 300
 """Seconds by which the clocks of a login node and of a file server may disagree."""
@@ -46,6 +47,21 @@ def judge(survey: Survey, spec: Spec, since: float | None = None) -> Verdict:
     if fault:
         return _no(survey, f"{counted}, but no metrics: {fault}")
     return Verdict(True, "; ".join([counted, *survey.notes]), survey.done, survey.expected)
+
+
+def recount(verdict: Verdict, spec: Spec, summary: Summary) -> str:
+    """What is wrong with complete results after all, once the rollouts were read and not only their lines counted.
+
+    "" when nothing is, and when they could not be read. A rollout that is there twice, or a line that is none, must not
+    stand for one that is missing.
+    """
+    if spec.judged_by == "exit_status" or not spec.require_complete or summary.problem or verdict.expected is None:
+        return ""
+    if summary.rollouts >= verdict.expected:
+        return ""
+    told = ((summary.duplicates, "are there twice"), (summary.unreadable, "are no JSON"))
+    words = ", ".join(f"{number} lines {text}" for number, text in told if number)
+    return f"{summary.rollouts} of {verdict.expected} rollouts in {spec.rollouts_path}: {words or 'the rest is blank'}"
 
 
 def _metrics_fault(survey: Survey, since: float | None) -> str:

@@ -27,7 +27,7 @@ from airflow_gym_provider.operators._cluster import Cluster
 from airflow_gym_provider.operators._memory import SUCCESS, ChainMemory
 from airflow_gym_provider.operators._plan import ChainPlan, chain_key, make_plan
 from airflow_gym_provider.operators._submit import run_files, settle, submit
-from airflow_gym_provider.results import Verdict
+from airflow_gym_provider.results import Summary, Verdict
 from airflow_gym_provider.slurm.remote import Answer
 from airflow_gym_provider.slurm.states import Ending
 from airflow_gym_provider.slurm.status import JobRef, JobStatus
@@ -75,8 +75,6 @@ class FakeCluster:
         return "cancelled job " + ", ".join(job_ids)
 
     def summarise(self):
-        from airflow_gym_provider.results import Summary
-
         return Summary(rollouts=4, tasks=2)
 
     def count(self, decision):

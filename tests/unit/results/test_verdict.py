@@ -7,7 +7,7 @@ from typing import Literal
 
 import pytest
 
-from airflow_gym_provider.results import FileFacts, Survey, judge
+from airflow_gym_provider.results import FileFacts, Summary, Survey, judge, recount
 
 ROLLOUTS, METRICS = "/w/rollouts.jsonl", "/w/rollouts_aggregate_metrics.json"
 
@@ -104,3 +104,23 @@ def test_results_elsewhere_count_only_when_this_chain_can_have_written_them() ->
     assert judge(survey, Spec(), since=1290.0).complete, "clocks may differ a little"
     verdict = judge(survey, Spec(), since=5000.0)
     assert not verdict.complete and "from before this chain's first job" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("spec", "summary", "words"),
+    [
+        (Spec(), Summary(rollouts=100), ""),
+        (
+            Spec(),
+            Summary(rollouts=99, duplicates=1),
+            f"99 of 100 rollouts in {ROLLOUTS}: 1 lines are there twice",
+        ),
+        (Spec(), Summary(rollouts=98, unreadable=2), f"98 of 100 rollouts in {ROLLOUTS}: 2 lines are no JSON"),
+        (Spec(), Summary(rollouts=99), f"99 of 100 rollouts in {ROLLOUTS}: the rest is blank"),
+        (Spec(), Summary(problem="no awk"), ""),
+        (PARTIAL, Summary(rollouts=99, duplicates=1), ""),
+        (Spec(judged_by="exit_status"), Summary(rollouts=9), ""),
+    ],
+)
+def test_what_stands_for_a_missing_rollout_is_found_in_reading(spec: Spec, summary: Summary, words: str) -> None:
+    assert recount(judge(found(100, 100), spec), spec, summary) == words
