@@ -27,15 +27,19 @@ def read_patterns(wanted: Any) -> list[str]:
             return []
         if text.startswith("["):
             try:
-                return read_patterns(ast.literal_eval(text))
+                found = ast.literal_eval(text)
             except (SyntaxError, ValueError):
                 raise ChoiceError(f"benchmarks: {text!r} is no list of names") from None
+            return read_patterns(found)
         return [pattern for part in text.split(",") if (pattern := part.strip())]
     if wanted is None:
         return []
     if not isinstance(wanted, Iterable):
         raise ChoiceError(f"benchmarks: {wanted!r} is no name and no list of names")
-    return [pattern for item in wanted for pattern in _item(str(item))]
+    items = [str(item) for item in wanted]
+    if not items:  # a task that chose none did not ask for all of them
+        raise ChoiceError("benchmarks: an empty list chooses none; leave it out, or give None, for all")
+    return [pattern for item in items for pattern in _item(item)]
 
 
 def _item(text: str) -> list[str]:

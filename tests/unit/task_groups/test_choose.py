@@ -45,8 +45,6 @@ def test_choosing_nothing_is_an_error():
         (None, []),
         ("", []),
         ("None", []),
-        ([], []),
-        ("[]", []),
         ("gpqa", ["gpqa"]),
         ("gpqa, mmlu* ,", ["gpqa", "mmlu*"]),
         ("['gpqa', '!x']", ["gpqa", "!x"]),
@@ -66,3 +64,9 @@ def test_what_dags_templates_and_forms_give(given, patterns):
 def test_what_is_no_list_of_names_is_refused(given):
     with pytest.raises(ChoiceError, match="benchmarks"):
         read_patterns(given)
+
+
+@pytest.mark.parametrize("nothing", [[], (), "[]"])
+def test_a_task_that_chose_none_does_not_get_all(nothing):
+    with pytest.raises(ChoiceError, match="an empty list chooses none"):
+        read_patterns(nothing)
