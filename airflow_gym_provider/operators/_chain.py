@@ -253,7 +253,7 @@ class ChainTask:
         """Where the job is, for people, links and pages."""
         plan, _ = self.here()
         ti: Any = self.context["ti"]
-        ti.xcom_push(key=XCOM_KEY, value=place_values(plan, job_id))
+        ti.xcom_push(key=XCOM_KEY, value=place_values(plan, job_id) | {"max_tries": ti.max_tries})
         self._place_is_known = True
         self.log.info("job %s in %s; its logs will be in %s/logs", job_id, plan.job_dir, plan.job_dir)
 

@@ -43,6 +43,7 @@ def make_trigger(chain: ChainTask, waiting: Waiting) -> SlurmJobTrigger:
         rollouts_path=plan.spec.rollouts_path if plan.spec.judged_by == "rollouts" else None,
         follow_log=arguments.follow_log,
         not_before=time.time() + EVENT_AFTER,
+        max_tries=chain.context["ti"].max_tries,
     )
 
 

@@ -18,7 +18,7 @@ from airflow_gym_provider.triggers.events import EventReason, job_event
 from airflow_gym_provider.triggers.follow import LOST_AFTER, Follower
 from airflow_gym_provider.triggers.kills import Kill
 from airflow_gym_provider.triggers.live import LiveWord
-from airflow_gym_provider.triggers.task_state import ENDED, ask_from_trigger, has_supervisor
+from airflow_gym_provider.triggers.task_state import ENDED, WAITS, has_supervisor, state_for_trigger
 from airflow_gym_provider.triggers.watcher import watcher_for
 
 EVENT_AFTER = 10.0
@@ -49,6 +49,7 @@ class SlurmJobTrigger(BaseTrigger):
     :param rollouts_path: the file whose lines are the progress.
     :param follow_log: show new lines of the driver's log, if the job.sh in `job_dir` says what to hide.
     :param not_before: seconds since 1970 before which no event is fired; see `EVENT_AFTER`.
+    :param max_tries: of the task instance when it was deferred: a clear since then has raised it.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class SlurmJobTrigger(BaseTrigger):
         rollouts_path: str | None = None,
         follow_log: bool = False,
         not_before: float | None = None,
+        max_tries: int | None = None,
         **_from_another_release: object,
     ) -> None:
         super().__init__()
@@ -83,6 +85,7 @@ class SlurmJobTrigger(BaseTrigger):
         self.rollouts_path = rollouts_path
         self.follow_log = follow_log
         self.not_before = not_before
+        self.max_tries = max_tries
         self._killing: asyncio.Task[None] | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -103,6 +106,7 @@ class SlurmJobTrigger(BaseTrigger):
                 "rollouts_path": self.rollouts_path,
                 "follow_log": self.follow_log,
                 "not_before": self.not_before,
+                "max_tries": self.max_tries,
             },
         )
 
@@ -191,7 +195,7 @@ class SlurmJobTrigger(BaseTrigger):
     async def _reason_to_go_on(self) -> str | None:
         """Why nothing is to be cancelled; None when something is. Raises what the way to the cluster raises."""
         state = await self._state()
-        if state == "deferred":
+        if state == WAITS:
             return "not cancelled: the task still waits, and another triggerer watches its job"
         if state is None or state in ENDED:
             return None
@@ -205,7 +209,7 @@ class SlurmJobTrigger(BaseTrigger):
         if self.task_instance is None or not has_supervisor():
             return None
         try:
-            return await ask_from_trigger(self.task_instance)
+            return await state_for_trigger(self.task_instance, self.max_tries)
         except Exception as err:
             self.log.warning("Airflow does not say whether somebody wants the end of the task: %s", err)
             return None
@@ -227,7 +231,7 @@ class SlurmJobTrigger(BaseTrigger):
         Not when the task waits no longer: a triggerer that hung for long may hold what another has gone on with.
         """
         state = await self._state()
-        if state not in (None, "deferred"):
+        if state not in (None, WAITS):
             return f"not cancelled: the task waits for this job no longer ({state})"
         trouble = ""
         for attempt in range(_CANCEL_TRIES):

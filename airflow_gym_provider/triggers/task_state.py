@@ -9,6 +9,7 @@ state tells them apart.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,9 @@ GONE = "removed"
 ENDED = frozenset({"failed", "success", "skipped", "upstream_failed", GONE})
 """Somebody has made an end of it."""
 CLEARED_WHILE_RUNNING = "restarting"
+WAITS = "deferred"
+WAITS_AGAIN = "cleared, and deferred again"
+"""Airflow has no such state: what `state_for_trigger` says when the task waits for another deferral's trigger."""
 
 
 def has_supervisor() -> bool:
@@ -47,3 +51,25 @@ async def ask_from_trigger(ti: Any) -> str:
     if not isinstance(found, TaskStatesResult):
         raise RuntimeError(f"Airflow answers with {type(found).__name__}")
     return answer(found.task_states)
+
+
+async def state_for_trigger(ti: Any, max_tries: int | None) -> str:
+    """As `ask_from_trigger`; WAITS_AGAIN when the task was cleared since the deferral that made this trigger.
+
+    `max_tries`: that of the task instance at that time. It grows with every clear, and the next try, which may have
+    taken up the job and wait already, has left it in the XCom `gym_job`.
+    """
+    state = await ask_from_trigger(ti)
+    if state != WAITS or max_tries is None:
+        return state
+    now = await asyncio.to_thread(_max_tries_of_newest_try, ti)
+    return WAITS_AGAIN if now > max_tries else state
+
+
+def _max_tries_of_newest_try(ti: Any) -> int:
+    from airflow.sdk.execution_time.xcom import XCom
+
+    index = -1 if ti.map_index is None else ti.map_index
+    place = XCom.get_one(key="gym_job", dag_id=ti.dag_id, task_id=ti.task_id, run_id=ti.run_id, map_index=index)
+    found = place.get("max_tries") if isinstance(place, Mapping) else None
+    return found if isinstance(found, int) else 0

@@ -16,6 +16,7 @@ from airflow_gym_provider.triggers import kills
 from airflow_gym_provider.triggers import slurm as module
 from airflow_gym_provider.triggers.observe import Observation
 from airflow_gym_provider.triggers.slurm import SlurmJobTrigger
+from airflow_gym_provider.triggers.task_state import WAITS_AGAIN
 from airflow_gym_provider.triggers.watcher import Subscription
 
 SAID = []
@@ -175,7 +176,7 @@ def killed_in(run, monkeypatch):
     """Has Airflow end a trigger whose task is in some state, and its job alive or not; what Slurm was asked."""
 
     def kill(state, *, lives=True):
-        async def ask(ti):
+        async def ask(ti, max_tries):
             assert ti == "the task instance"
             if isinstance(state, Exception):
                 raise state
@@ -185,7 +186,7 @@ def killed_in(run, monkeypatch):
             return lives
 
         monkeypatch.setattr(module, "has_supervisor", lambda: True)
-        monkeypatch.setattr(module, "ask_from_trigger", ask)
+        monkeypatch.setattr(module, "state_for_trigger", ask)
         monkeypatch.setattr(SlurmJobTrigger, "_lives", look)
         monkeypatch.setattr(SlurmJobTrigger, "task_instance", "the task instance")
         run(SlurmJobTrigger(["60"], **PLACE).on_kill())
@@ -193,7 +194,9 @@ def killed_in(run, monkeypatch):
     return kill
 
 
-@pytest.mark.parametrize("state", ["failed", "success", "skipped", "removed", "none", "scheduled", "running"])
+@pytest.mark.parametrize(
+    "state", ["failed", "success", "skipped", "removed", "none", "scheduled", "running", WAITS_AGAIN]
+)
 def test_a_task_that_was_marked_or_cleared_has_its_job_cancelled(killed_in, watcher, said, state):
     killed_in(state)
     assert "cancelled job 60" in said[0]
@@ -211,11 +214,11 @@ def test_a_task_that_another_triggerer_has_woken_keeps_what_it_does_next(killed_
 
 @pytest.mark.parametrize(("state", "cancels"), [("deferred", 1), ("running", 0), ("failed", 0)])
 def test_a_deadline_cancels_only_while_the_task_waits(run, watcher, monkeypatch, state, cancels):
-    async def ask(ti):
+    async def ask(ti, max_tries):
         return state
 
     monkeypatch.setattr(module, "has_supervisor", lambda: True)
-    monkeypatch.setattr(module, "ask_from_trigger", ask)
+    monkeypatch.setattr(module, "state_for_trigger", ask)
     monkeypatch.setattr(SlurmJobTrigger, "task_instance", "the task instance")
     events = run(fire(SlurmJobTrigger(["60"], deadline=1060.0, **PLACE)))
     assert [event["reason"] for event in events] == ["deadline"]
