@@ -89,4 +89,6 @@ class Window:
 
 def cells(frame: Frame, row: str) -> list[str]:
     """The texts of a table's row."""
-    return [" ".join(text.split()) for text in frame.locator(row).first.locator("th, td").all_inner_texts()]
+    found = frame.locator(row).first
+    found.wait_for()  # unlike what follows, that outlasts the change of pages which a click has begun
+    return [" ".join(text.split()) for text in found.locator("th, td").all_inner_texts()]
