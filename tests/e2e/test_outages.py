@@ -162,7 +162,9 @@ def end_jobs(stack: Stack, places: Places) -> None:
     """A walltime that ends, a node that fails, and an important job that takes two others' nodes."""
     ids = {task_id: place["job_id"] for (task_id, _), place in places.items()}
     stack.shell(f"scontrol update jobid={ids['timed_out']} timelimit=1")
-    stack.shell("scontrol update nodename=n4 state=down reason=test && scontrol update nodename=n4 state=resume")
+    stack.shell("scontrol update nodename=n4 state=down reason=test")
+    # Refused while slurmctld waits for a word of the node's.
+    stack.shell("for _ in {1..30}; do scontrol update nodename=n4 state=resume && exit; sleep 1; done; exit 1")
     stack.shell("sbatch -A eval -p high -w n2,n3 -N 2 --gpus-per-node=8 -o /dev/null --wrap 'sleep 3'")
 
 

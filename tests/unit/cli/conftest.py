@@ -1,7 +1,9 @@
 """The command line in this process: Airflow's own parser, our commands, a stand-in for Slurm on PATH."""
 
+import io
 import json
 import logging
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -58,6 +60,9 @@ def logging_of_its_own():
     ours, before = logging.getLogger("airflow_gym_provider"), structlog.get_config()
     handlers, level, propagate = ours.handlers, ours.level, ours.propagate
     streams = [(handler, handler.stream) for handler in logging.root.handlers if hasattr(handler, "stream")]
+    for handler, stream in streams:
+        if not isinstance(stream, io.StringIO):  # where pytest keeps what is logged
+            handler.stream = sys.stdout  # as in a process of its own, not where an earlier test had it
     yield
     for handler, stream in streams:
         handler.stream = stream
