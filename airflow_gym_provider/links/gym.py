@@ -9,6 +9,7 @@ addresses, which the REST API and notifications give.
 from __future__ import annotations
 
 import posixpath
+from abc import abstractmethod
 from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -34,9 +35,9 @@ class _FileLink(BaseOperatorLink):
         """The button's text."""
         return self.label
 
+    @abstractmethod
     def path(self, place: Mapping[str, Any]) -> str:
         """The path, from what the task pushed; "" for none."""
-        raise NotImplementedError
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """The address; "" while there is none. Never raises: a task is not to hear of a button that cannot be drawn."""
