@@ -17,11 +17,13 @@ from urllib.parse import quote, urlencode
 
 from airflow.sdk import BaseOperatorLink
 
+from airflow_gym_provider import xcom_keys
+
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator, Connection
     from airflow.sdk.types import TaskInstanceKey
 
-_PLACE_KEYS = ("gym_job", "return_value")
+_PLACE_KEYS = (xcom_keys.JOB, xcom_keys.RESULT)
 _PAGES = "airflow_gym_provider.ui.plugin"
 
 

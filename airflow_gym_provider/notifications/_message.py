@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowException, AirflowTaskTimeout
 from airflow.sdk.log import redact  # type: ignore[attr-defined]
 
+from airflow_gym_provider import xcom_keys
 from airflow_gym_provider.exceptions import ChainRetry
 from airflow_gym_provider.links.gym import EVAL_LINKS, job_place
 from airflow_gym_provider.results.numbers import is_number
@@ -18,7 +19,6 @@ from airflow_gym_provider.results.numbers import is_number
 if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
 
-VERDICT_KEY = "gym_verdict"
 _REGRESSED = "regressed"
 _MOST_METRICS = 8
 _COUNTS = re.compile(r"\b(\d+) of (\d+) rollouts")
@@ -65,7 +65,7 @@ def compose(context: Context) -> GymMessage | None:
     What cannot be read any more (XComs, links) is left out.
     """
     ti: Any = context["ti"]
-    verdict = _xcom(ti, VERDICT_KEY)
+    verdict = _xcom(ti, xcom_keys.VERDICT)
     event = _event(ti, context.get("exception"), verdict)
     if event is None:
         return None

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from airflow_gym_provider import xcom_keys
 from airflow_gym_provider.chain import Action, Submission, decide
 from airflow_gym_provider.chain.endings import PROGRESS
 from airflow_gym_provider.config import SubmitConfig
@@ -34,7 +35,6 @@ from airflow_gym_provider.triggers.events import EventReason, reason_of
 if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
 
-XCOM_KEY = "gym_job"
 _LONGEST_SLEEP = 120
 _LONGEST_FREE_DELAY = 30.0
 _RESULT_LOOKS = 5.0
@@ -253,7 +253,7 @@ class ChainTask:
         """Where the job is, for people, links and pages."""
         plan, _ = self.here()
         ti: Any = self.context["ti"]
-        ti.xcom_push(key=XCOM_KEY, value=place_values(plan, job_id) | {"max_tries": ti.max_tries})
+        ti.xcom_push(key=xcom_keys.JOB, value=place_values(plan, job_id) | {"max_tries": ti.max_tries})
         self._place_is_known = True
         self.log.info("job %s in %s; its logs will be in %s/logs", job_id, plan.job_dir, plan.job_dir)
 

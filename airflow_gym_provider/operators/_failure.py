@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowTaskTimeout
 
+from airflow_gym_provider import xcom_keys
+
 if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
 
-FAILURE_KEY = "gym_failure"
 """XCom of a try that failed: `reason`. Airflow clears it when the next try begins."""
 _LONGEST = 2000
 
@@ -40,6 +41,6 @@ def _leave(context: Context, reason: str) -> None:
     ti: Any = context["ti"]
     # The failure is what counts: when Airflow does not take its reason, it is still raised.
     try:
-        ti.xcom_push(key=FAILURE_KEY, value={"reason": reason[:_LONGEST]})
+        ti.xcom_push(key=xcom_keys.FAILURE, value={"reason": reason[:_LONGEST]})
     except Exception as err:
         _log.info("the reason of the failure could not be pushed: %s", type(err).__name__)

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_gym_provider import xcom_keys
 from airflow_gym_provider.hooks.slurm import SlurmHook
 from airflow_gym_provider.operators._gate_baseline import (
-    INDEX_KEY,
-    VERDICT_KEY,
     index_values,
     last_green,
     named_run,
@@ -163,10 +162,10 @@ def _push(context: Context, report: GateReport, compared: _Compared, action: str
     ti: Any = context["ti"]
     benchmarks = {name: _benchmark_values(name, report, compared) for name in report.benchmarks}
     told = {"verdict": report.outcome.value, "sentence": report.sentence[:_LONGEST], "action": action}
-    ti.xcom_push(key=VERDICT_KEY, value={**told, "run_id": ti.run_id, "benchmarks": benchmarks})
+    ti.xcom_push(key=xcom_keys.VERDICT, value={**told, "run_id": ti.run_id, "benchmarks": benchmarks})
     good = (Outcome.PASS, Outcome.NO_BASELINE)
     green = [name for name in compared.candidates if report.of(name) in good]
-    ti.xcom_push(key=INDEX_KEY, value=index_values(context, green, fails=action == "fail"))
+    ti.xcom_push(key=xcom_keys.GATE_INDEX, value=index_values(context, green, fails=action == "fail"))
 
 
 def _benchmark_values(name: str, report: GateReport, compared: _Compared) -> dict[str, Any]:

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_gym_provider import xcom_keys
 from airflow_gym_provider.operators._gate_runs import BenchmarkRun, runs_of_results
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
 
-VERDICT_KEY = "gym_verdict"
-INDEX_KEY = "gym_gate"
 _AT_ONCE = 20
 
 
@@ -77,7 +76,7 @@ def named_run(context: Context, run_id: str, task_ids: Iterable[str]) -> dict[st
 def _runs(context: Context, run_id: str) -> dict[str, BenchmarkRun]:
     """What the gate of that run judged as its candidate."""
     ti: Any = context["ti"]
-    (verdict,) = ti.xcom_pull(task_ids=[ti.task_id], key=VERDICT_KEY, run_id=run_id) or [None]
+    (verdict,) = ti.xcom_pull(task_ids=[ti.task_id], key=xcom_keys.VERDICT, run_id=run_id) or [None]
     benchmarks = verdict.get("benchmarks", {}) if isinstance(verdict, Mapping) else {}
     return runs_of_results([part.get("candidate") for part in benchmarks.values()], f"run {run_id}")
 
@@ -97,7 +96,7 @@ def _green_gates(context: Context) -> Iterator[Mapping[str, Any]]:
 
 def _earlier(context: Context) -> list[Mapping[str, Any]]:
     ti: Any = context["ti"]
-    values = ti.xcom_pull(task_ids=[ti.task_id], key=INDEX_KEY, include_prior_dates=True)
+    values = ti.xcom_pull(task_ids=[ti.task_id], key=xcom_keys.GATE_INDEX, include_prior_dates=True)
     now = run_date(context)
     records = [value for value in values if isinstance(value, Mapping) and {"run_id", "at", "green"} <= value.keys()]
     before = [

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from airflow_gym_provider import xcom_keys
 from airflow_gym_provider.slurm.jobs import JobStatus
 from airflow_gym_provider.slurm.times import utc_text
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from airflow_gym_provider.chain import Decision
     from airflow_gym_provider.operators._plan import ChainPlan
 
-CHAIN_KEY = "gym_chain"
 _MOST_JOBS = 40
 _LONGEST_REASON = 500
 
@@ -56,7 +56,7 @@ def chain_values(
 def leave_chain(ti: Any, values: dict[str, Any]) -> None:
     """Push it. The pages are no reason to fail: when Airflow does not take it, the log says so."""
     try:
-        ti.xcom_push(key=CHAIN_KEY, value=values)
+        ti.xcom_push(key=xcom_keys.CHAIN, value=values)
     except Exception as err:
         _log.info("the chain could not be left for the pages: %s", type(err).__name__)
 

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
+from airflow_gym_provider import xcom_keys
+
 if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
 
 FILE = "report.html"
 _TIMEOUT = 120.0
-_KEYS = ("return_value", "gym_job", "gym_chain")
+_KEYS = (xcom_keys.RESULT, xcom_keys.JOB, xcom_keys.CHAIN)
 _LINE = 76
 _WRITE = """\
 gym_report={path}
@@ -72,11 +74,11 @@ class GymReportOperator(BaseOperator):
         if not found:
             raise AirflowFailException(f"nothing to report: {self.eval_task_ids} left no results in this run")
         content = render_report(
-            [xcoms.get("return_value") or xcoms.get("gym_job") for xcoms in found.values()],
+            [xcoms.get(xcom_keys.RESULT) or xcoms.get(xcom_keys.JOB) for xcoms in found.values()],
             title=self.title or f"{ti.dag_id}, {ti.run_id}",
             chains=list(found.values()),
-            states=["success" if "return_value" in xcoms else "failed" for xcoms in found.values()],
-            verdict=ti.xcom_pull(task_ids=self.gate_task_id, key="gym_verdict") if self.gate_task_id else None,
+            states=["success" if xcom_keys.RESULT in xcoms else "failed" for xcoms in found.values()],
+            verdict=ti.xcom_pull(task_ids=self.gate_task_id, key=xcom_keys.VERDICT) if self.gate_task_id else None,
         )
         return self._write_here(content) if self.path else self._write_there(content, found)
 
@@ -94,7 +96,7 @@ class GymReportOperator(BaseOperator):
 
         from airflow_gym_provider.hooks.slurm import SlurmHook
 
-        place = next((xcoms["gym_job"] for xcoms in found.values() if "gym_job" in xcoms), {})
+        place = next((xcoms[xcom_keys.JOB] for xcoms in found.values() if xcom_keys.JOB in xcoms), {})
         run_dir = place.get("run_dir")
         if not run_dir:
             raise AirflowFailException(

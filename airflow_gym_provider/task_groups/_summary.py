@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
+from airflow_gym_provider import xcom_keys
+
 if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
 
@@ -61,8 +63,6 @@ class GymSummaryOperator(BaseOperator):
         return {name: str(state) for name, state in found.get(ti.run_id, {}).items()}
 
     def _row(self, ti: Any, name: str, number: int, states: dict[str, str]) -> dict[str, Any]:
-        from airflow_gym_provider.operators._chain import XCOM_KEY
-        from airflow_gym_provider.operators._failure import FAILURE_KEY
         from airflow_gym_provider.task_groups._table import row
 
         def pull(key: str) -> Any:
@@ -76,4 +76,4 @@ class GymSummaryOperator(BaseOperator):
             return row(name, "not evaluated", None, None, {"reason": told})
         if result:
             return row(name, state, result, None, None)
-        return row(name, state, None, pull(XCOM_KEY), pull(FAILURE_KEY))
+        return row(name, state, None, pull(xcom_keys.JOB), pull(xcom_keys.FAILURE))

@@ -11,10 +11,10 @@ import logging
 import time
 from typing import Any
 
+from airflow_gym_provider import xcom_keys
 from airflow_gym_provider.slurm.jobs import JobRef, JobStatus
 from airflow_gym_provider.triggers.observe import Observation
 
-LIVE_KEY = "gym_live"
 PROGRESS_EVERY = 15.0
 _TIMEOUT = 10.0
 
@@ -71,14 +71,14 @@ class LiveWord:
             async with asyncio.timeout(_TIMEOUT):
                 await asyncio.to_thread(_push, ti, values)
         except Exception as err:
-            _log.debug("%s could not be left: %s", LIVE_KEY, type(err).__name__)
+            _log.debug("%s could not be left: %s", xcom_keys.LIVE, type(err).__name__)
 
 
 def _push(ti: Any, values: dict[str, Any]) -> None:
     from airflow.sdk.execution_time.xcom import XCom
 
     XCom.set(
-        LIVE_KEY,
+        xcom_keys.LIVE,
         values,
         dag_id=ti.dag_id,
         task_id=ti.task_id,

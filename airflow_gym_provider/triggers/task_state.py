@@ -13,6 +13,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from airflow_gym_provider import xcom_keys
+
 GONE = "removed"
 """What is said of a task instance that is no longer there: its run was deleted."""
 ENDED = frozenset({"failed", "success", "skipped", "upstream_failed", GONE})
@@ -70,6 +72,6 @@ def _max_tries_of_newest_try(ti: Any) -> int:
     from airflow.sdk.execution_time.xcom import XCom
 
     index = -1 if ti.map_index is None else ti.map_index
-    place = XCom.get_one(key="gym_job", dag_id=ti.dag_id, task_id=ti.task_id, run_id=ti.run_id, map_index=index)
+    place = XCom.get_one(key=xcom_keys.JOB, dag_id=ti.dag_id, task_id=ti.task_id, run_id=ti.run_id, map_index=index)
     found = place.get("max_tries") if isinstance(place, Mapping) else None
     return found if isinstance(found, int) else 0

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from airflow_gym_provider import xcom_keys
 from airflow_gym_provider.results.numbers import is_number
 
 _GREEN, _LIVE = (
@@ -93,8 +94,8 @@ class ChainView:
 
 def read_chain(xcoms: Mapping[str, Any]) -> ChainView:
     """The chain from the XComs of its task: `gym_chain`, `gym_live`, and `return_value` or `gym_job` without them."""
-    chain = _mapping(xcoms.get("gym_chain"))
-    result = {**_mapping(xcoms.get("gym_job")), **_mapping(xcoms.get("return_value"))}
+    chain = _mapping(xcoms.get(xcom_keys.CHAIN))
+    result = {**_mapping(xcoms.get(xcom_keys.JOB)), **_mapping(xcoms.get(xcom_keys.RESULT))}
     base = _number(chain.get("base")) or 0
     jobs = [_span(job, at >= base) for at, job in enumerate(_list(chain.get("jobs"))) if isinstance(job, Mapping)]
     view = ChainView(
@@ -110,7 +111,7 @@ def read_chain(xcoms: Mapping[str, Any]) -> ChainView:
         done=_number(result.get("rollouts_done")),
         expected=_number(result.get("rollouts_expected")),
     )
-    return _with_live(view, _mapping(xcoms.get("gym_live")))
+    return _with_live(view, _mapping(xcoms.get(xcom_keys.LIVE)))
 
 
 def _with_live(view: ChainView, live: Mapping[str, Any]) -> ChainView:

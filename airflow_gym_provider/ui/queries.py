@@ -16,9 +16,9 @@ from airflow.models.xcom import XComModel
 from sqlalchemy import Subquery, Text, and_, cast, func, or_, select
 from sqlalchemy.orm import Session, aliased
 
+from airflow_gym_provider import xcom_keys
 from airflow_gym_provider.ui.runs import RunRow
 
-JOB, RESULT, VERDICT, CHAIN, LIVE = "gym_job", "return_value", "gym_verdict", "gym_chain", "gym_live"
 _PLAIN = re.compile(r"[A-Za-z0-9._-]+")
 OVERVIEW_RUNS = 40
 """DAG runs of each DAG of which the overview knows."""
@@ -28,7 +28,7 @@ HISTORY_RUNS = 500
 
 def gym_tasks(session: Session, dag_id: str | None = None) -> dict[str, set[str]]:
     """DAG id to the ids of its tasks that have ever had an evaluation."""
-    query = select(XComModel.dag_id, XComModel.task_id).where(XComModel.key == JOB).distinct()
+    query = select(XComModel.dag_id, XComModel.task_id).where(XComModel.key == xcom_keys.JOB).distinct()
     if dag_id is not None:
         query = query.where(XComModel.dag_id == dag_id)
     found: dict[str, set[str]] = {}
@@ -68,7 +68,7 @@ def verdicts(session: Session, dag_ids: Sequence[str], limit: int) -> list[tuple
     query = (
         select(recent.c.dag_id, recent.c.run_id, XComModel.task_id, XComModel.value)
         .join(XComModel, XComModel.dag_run_id == recent.c.id)
-        .where(XComModel.key == VERDICT)
+        .where(XComModel.key == xcom_keys.VERDICT)
         .order_by(recent.c.run_after.desc(), recent.c.id.desc())
     )
     return [(dag_id, run_id, task_id, value) for dag_id, run_id, task_id, value in session.execute(query)]
@@ -129,8 +129,8 @@ def _rows(session: Session, recent: Subquery, task_ids: Sequence[str], benchmark
             result.value,
         )
         .join(ti, and_(ti.dag_id == recent.c.dag_id, ti.run_id == recent.c.run_id))
-        .outerjoin(job, _xcom_of(job, recent, JOB))
-        .outerjoin(result, _xcom_of(result, recent, RESULT))
+        .outerjoin(job, _xcom_of(job, recent, xcom_keys.JOB))
+        .outerjoin(result, _xcom_of(result, recent, xcom_keys.RESULT))
         .where(ti.task_id.in_(task_ids))
         .order_by(recent.c.run_after.desc(), recent.c.id.desc(), ti.task_id, ti.map_index)
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from airflow_gym_provider import xcom_keys
 from airflow_gym_provider.ui.chains import read_chain
 from airflow_gym_provider.ui.charts import chain_bars
 from airflow_gym_provider.ui.gates import GateWord, gate_words
@@ -36,7 +37,7 @@ def render_report(
     now, parts = time.time(), []
     words = gate_words([("", "", "", verdict)])
     for at, result in enumerate(results):
-        xcoms = chains[at] if at < len(chains) else {"return_value": result}
+        xcoms = chains[at] if at < len(chains) else {xcom_keys.RESULT: result}
         state = states[at] if at < len(states) else "success"
         run = read_run(RunRow("", "", "", -1, state, 1, None, None, None, result, result))
         if run is None:

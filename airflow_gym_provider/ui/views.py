@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from airflow_gym_provider import xcom_keys
 from airflow_gym_provider.ui import queries
 from airflow_gym_provider.ui.chains import read_chain
 from airflow_gym_provider.ui.charts import chain_bars, sparkline
@@ -17,7 +18,7 @@ from airflow_gym_provider.ui.render import page
 from airflow_gym_provider.ui.report import render_report
 from airflow_gym_provider.ui.runs import EvalRun, Series, change, collect, previous_green, read_run
 
-_CHAIN_KEYS = (queries.JOB, queries.RESULT, queries.CHAIN, queries.LIVE)
+_CHAIN_KEYS = (xcom_keys.JOB, xcom_keys.RESULT, xcom_keys.CHAIN, xcom_keys.LIVE)
 _DEEP = "../../"
 """From /gym/dags/<dag>/<page> to /gym/: addresses are relative, whatever prefix Airflow has."""
 
@@ -79,7 +80,7 @@ def report(session: Session, dag_id: str, run_id: str) -> str | None:
     chains = [found.get((run.row.task_id, run.row.map_index), {}) for run in runs]
     words = gate_words(queries.verdicts(session, [dag_id], queries.HISTORY_RUNS))
     return render_report(
-        [xcoms.get(queries.RESULT) or xcoms.get(queries.JOB) for xcoms in chains],
+        [xcoms.get(xcom_keys.RESULT) or xcoms.get(xcom_keys.JOB) for xcoms in chains],
         title=f"{dag_id}, {run_id}",
         chains=chains,
         states=[run.row.state or "" for run in runs],

@@ -7,9 +7,10 @@ from airflow.sdk import DAG, Asset, AssetAlias
 from airflow.sdk.exceptions import AirflowTaskTimeout
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
+from airflow_gym_provider import xcom_keys
 from airflow_gym_provider.assets import RESULTS, gym_asset
 from airflow_gym_provider.exceptions import ChainStopped
-from airflow_gym_provider.operators._failure import FAILURE_KEY, reason_left
+from airflow_gym_provider.operators._failure import reason_left
 from airflow_gym_provider.operators._outlets import publish
 from airflow_gym_provider.operators.gym import GymEvalOperator
 
@@ -79,7 +80,7 @@ def test_every_task_has_the_alias_and_a_known_benchmark_its_asset(submit_config)
 def test_a_failure_leaves_its_reason(context, error, reason):
     with pytest.raises(type(error)), reason_left(context):
         raise error
-    assert context["ti"].xcoms == {FAILURE_KEY: {"reason": reason}}
+    assert context["ti"].xcoms == {xcom_keys.FAILURE: {"reason": reason}}
 
 
 def test_a_reason_that_cannot_be_left_does_not_hide_the_failure():

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from types import SimpleNamespace
 
+from airflow_gym_provider import xcom_keys
 from airflow_gym_provider.chain import Action, Decision, Limits
-from airflow_gym_provider.operators._timeline import CHAIN_KEY, chain_values, leave_chain
+from airflow_gym_provider.operators._timeline import chain_values, leave_chain
 from airflow_gym_provider.slurm.accounting import JobRow
 from airflow_gym_provider.slurm.jobs import JobRef, JobStatus
 from airflow_gym_provider.slurm.states import Ending
@@ -62,12 +63,12 @@ def test_a_chain_without_end_stays_small():
     values = chain_values(PLAN, [ended(number, nodes="n" * 500) for number in range(500)], 470, DECISION)
     assert (len(values["jobs"]), values["left_out"], values["base"]) == (40, 460, 10)
     assert len(json.dumps(values)) < 20_000
-    view = read_chain({CHAIN_KEY: values})
+    view = read_chain({xcom_keys.CHAIN: values})
     assert [job.counted for job in view.jobs] == [False] * 10 + [True] * 30
 
 
 def test_the_page_reads_what_the_task_leaves():
-    view = read_chain({CHAIN_KEY: chain_values(PLAN, [ended(7)], 0, DECISION, "8")})
+    view = read_chain({xcom_keys.CHAIN: chain_values(PLAN, [ended(7)], 0, DECISION, "8")})
     assert (view.used, view.max_walltime, view.retries, view.max_retries) == (70, 600, 1, 3)
     first, second = view.jobs
     assert (first.queued(0), first.running(0), first.light) == (90, 70, "on")
