@@ -33,9 +33,11 @@ while [ $# -gt 0 ]; do
 done
 pytest_words=("$@")
 
-failed=()
+failed=() names=() processes=()
 # step NAME COMMAND...: runs it, tells how long it took, and goes on: one run shows every part that fails.
-step() {
+step() { timed "$@" || failed+=("$1"); }
+
+timed() {
     local name=$1 began=$SECONDS
     shift
     say "== $name"
@@ -43,7 +45,7 @@ step() {
         say "== $name: good, $((SECONDS - began)) s"
     else
         say "== $name: FAILED, $((SECONDS - began)) s"
-        failed+=("$name")
+        return 1
     fi
 }
 
@@ -90,12 +92,43 @@ tests() { python -m pytest "$@" "${pytest_words[@]}"; }
 # Real daemons on a busy machine are sometimes late. What failed gets one second chance, and the log says so. A job that
 # was doubled or lost is no matter of being late.
 on_real_parts() {
-    rm -f "$GYM_TEST_VERDICT"
+    local state
+    state=$(mktemp -d "$home/step.XXXXXX")
+    export GYM_TEST_VERDICT=$state/a-job-was-doubled-or-lost
+    set -- -o cache_dir="$state/cache" "$@"
     tests "$@" && return 0
     [ ! -e "$GYM_TEST_VERDICT" ] || return 1
     say "once more: what has just failed"
     tests "$@" --last-failed --last-failed-no-failures none || return 1
     say "passed at the second time; see above for the first"
+}
+
+# beside NAME COMMAND...: a step that goes on while others do, for what mostly waits. `all_beside` shows its words.
+beside() {
+    local words=$home/beside.${#names[@]}.out
+    names+=("$1")
+    set -m # a process group each, so that an interrupt reaches it
+    timed "$@" >"$words" 2>&1 &
+    set +m
+    processes+=($!)
+}
+
+# all_beside: waits until all of them have ended.
+all_beside() {
+    local number
+    for number in "${!processes[@]}"; do
+        wait "${processes[$number]}" || failed+=("${names[$number]}")
+        cat "$home/beside.$number.out"
+    done
+    names=() processes=()
+}
+
+# An interrupted pytest ends the daemons that it has started.
+interrupted() {
+    local process
+    for process in "${processes[@]}"; do kill -INT -- "-$process" 2>/dev/null || true; done
+    wait
+    exit 130
 }
 
 # Tests on the cluster mostly wait (a walltime takes 80 s of real time), so several run at once on few cores.
@@ -105,17 +138,20 @@ home=$(absolute_dir "${GYM_TEST_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/airflow-gym
 take_lock "$home"
 make_environment
 export PATH="$venv/bin:$PATH" GYM_TESTS_NO_SKIPS=1 GYM_TEST_DIR=$home
-export GYM_TEST_VERDICT=$home/a-job-was-doubled-or-lost
 unset PYTHONPATH AIRFLOW_HOME
 cd "$repo"
+rm -rf "$home"/step.*
+trap interrupted INT TERM
 
 step "lint" lint
 step "unit tests" tests -n 2 tests/unit
 if [ "$fast" = 0 ]; then
     step "integration tests on the real Slurm" on_cluster tests/integration
     need_browser
-    step "end to end on a real Airflow" on_real_parts tests/e2e -m "airflow and not real_gym and not real_stack"
-    step "end to end with the real gym" on_real_parts tests/e2e -m real_gym
+    beside "end to end on a real Airflow" on_real_parts tests/e2e -m "airflow and not (outage or real_gym or real_stack)"
+    beside "end to end while parts are killed" on_real_parts tests/e2e -m outage
+    beside "end to end with the real gym" on_real_parts tests/e2e -m real_gym
+    all_beside
 fi
 [ "$soak" = 0 ] || step "kills at random" tests -s tests/integration -m soak
 [ "$real_stack" = 0 ] || step "end to end with the real vLLM" on_real_parts tests/e2e -m real_stack
