@@ -74,9 +74,10 @@ def _logs_to_stderr() -> None:
     import logging
 
     import structlog
-    from airflow.cli.utils import redirect_stdout_log_handlers_to_stderr
 
-    redirect_stdout_log_handlers_to_stderr()
+    for handler in logging.getLogger().handlers:  # Airflow has a function for this, but only from 3.3.1 on
+        if isinstance(handler, logging.StreamHandler) and handler.stream is sys.stdout:
+            handler.setStream(sys.stderr)
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     ours = logging.getLogger("airflow_gym_provider")
     ours.handlers = [logging.StreamHandler(sys.stderr)]
