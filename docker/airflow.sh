@@ -1,17 +1,21 @@
 #!/usr/bin/env bash
 # A real Airflow in one folder: database, scheduler, triggerer, DAG processor, API server; each a process of its own.
 #
-#   docker/airflow.sh up     [--dir DIR] [--dags FOLDER] [--python PYTHON] [--set AIRFLOW__X__Y=VALUE]...
+#   docker/airflow.sh up     [--dir DIR] [--dags FOLDER] [--python PYTHON] [--celery] [--set AIRFLOW__X__Y=VALUE]...
 #   docker/airflow.sh down   [--dir DIR]   end its processes and their children, and no others; the folder stays
 #   docker/airflow.sh crash PART... [--dir DIR]   SIGKILL these processes and their children, as a lost machine would
 #   docker/airflow.sh start  [--dir DIR]   start what does not run any more, as the last `up` did
+#   docker/airflow.sh run PART [--dir DIR]   one part in the foreground, with the settings of the last `up`
 #   docker/airflow.sh status [--dir DIR]   what runs; exit 0 only if all of it does
 #   docker/airflow.sh env    [--dir DIR]   shell lines for the `airflow` command and GYM_AIRFLOW_URL, _USER, _PASSWORD
+#
+# up --celery makes it several machines, as far as files go: PostgreSQL, Redis, two workers and two triggerers, and each
+# of Airflow's parts has a home, a folder for temporary files and a copy of the DAGs of its own. See airflow/shape.sh.
 #
 # DIR (or GYM_AIRFLOW_DIR; default /tmp/gym-airflow-<uid>) holds everything, AIRFLOW_HOME included. FOLDER is where DAGs
 # are (default: the repository's dags/), PYTHON that of the environment with Airflow and the provider (default: python3
 # on PATH). The caller's AIRFLOW_CONN_* and AIRFLOW_VAR_* are passed on; its AIRFLOW__* and AIRFLOW_HOME are not, so
-# that no other Airflow's database is touched. The API server listens on loopback, on a free port that is kept.
+# that no other Airflow's database is touched. All ports are on loopback, free ones that are kept.
 set -euo pipefail
 
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
@@ -19,90 +23,26 @@ me=airflow
 dir=${GYM_AIRFLOW_DIR:-/tmp/gym-airflow-$(id -u)}
 dags=$(dirname -- "$here")/dags
 python=python3
+shape=local
 settings=()
-components=(scheduler triggerer dag-processor api-server)
 # shellcheck source=SCRIPTDIR/processes.sh
 . "$here/processes.sh"
+# shellcheck source=SCRIPTDIR/cluster/packages.sh
+. "$here/cluster/packages.sh"
+# shellcheck source=SCRIPTDIR/airflow/settings.sh
+. "$here/airflow/settings.sh"
+# shellcheck source=SCRIPTDIR/airflow/services.sh
+. "$here/airflow/services.sh"
+# shellcheck source=SCRIPTDIR/airflow/shape.sh
+. "$here/airflow/shape.sh"
 
-make_folder() {
-    mkdir -p "$dir"/{run,log,home}
-    [ -O "$dir" ] || die "$dir belongs to somebody else: choose another --dir"
-    chmod 0700 "$dir"
-    [ -s "$dir/port" ] || choose_ports 3 >"$dir/port"
-    make_secret fernet_key 32
-    make_secret secret_key 64
-    make_secret password 9
-    printf '{"admin": "%s"}\n' "$(cat "$dir/password")" >"$dir/home/passwords.json"
-}
-
-make_secret() { # NAME BYTES
-    [ -s "$dir/$1" ] || (umask 077 && head -c "$2" /dev/urandom | base64 -w 0 | tr '+/' '-_' >"$dir/$1")
-}
-
-# Written once per `up`, read by everything that has to do with this Airflow.
-write_settings() {
-    local port secret setting
-    port=$(cat "$dir/port") secret=$(cat "$dir/secret_key")
-    {
-        cat <<END
-AIRFLOW_HOME=$dir/home
-AIRFLOW__CORE__DAGS_FOLDER=$dags
-AIRFLOW__CORE__LOAD_EXAMPLES=False
-AIRFLOW__CORE__EXECUTOR=LocalExecutor
-AIRFLOW__CORE__PARALLELISM=8
-AIRFLOW__CORE__FERNET_KEY=$(cat "$dir/fernet_key")
-AIRFLOW__CORE__EXECUTION_API_SERVER_URL=http://127.0.0.1:$port/execution/
-AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS=admin:admin
-AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE=$dir/home/passwords.json
-AIRFLOW__API__HOST=127.0.0.1
-AIRFLOW__API__PORT=$port
-AIRFLOW__API__BASE_URL=http://127.0.0.1:$port
-AIRFLOW__API__WORKERS=1
-AIRFLOW__API__SECRET_KEY=$secret
-AIRFLOW__API_AUTH__JWT_SECRET=$secret
-AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT=$((port + 1))
-AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT=$((port + 2))
-AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES=1
-AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL=10
-GYM_AIRFLOW_DIR=$dir
-GYM_AIRFLOW_URL=http://127.0.0.1:$port
-GYM_AIRFLOW_USER=admin
-GYM_AIRFLOW_PASSWORD=$(cat "$dir/password")
-PATH=$(dirname -- "$(command -v "$python")"):$PATH
-END
-        for setting in "${settings[@]}"; do printf '%s\n' "$setting"; done
-    } >"$dir/settings"
-}
-
-# What was chosen at `up`, exported into this shell.
-load_settings() {
-    local name line
-    [ -s "$dir/settings" ] || die "no Airflow in $dir: run '$here/airflow.sh up --dir $dir' first"
-    for name in $(compgen -e | grep -E '^AIRFLOW(_HOME|__)' || true); do unset "$name"; done
-    while IFS= read -r line; do export "${line?}"; done <"$dir/settings"
-}
-
-is_healthy() {
-    curl -sf --max-time 5 "$GYM_AIRFLOW_URL/api/v2/monitor/health" | python3 -c '
-import json, sys
-parts = json.load(sys.stdin)
-wrong = {name: part["status"] for name, part in parts.items() if part["status"] != "healthy"}
-print(wrong)
-sys.exit(bool(wrong))'
-}
-
-start_components() {
-    local name
-    for name in "${components[@]}"; do
-        start "$name" airflow "$name"
-    done
-    wait_for api-server 180 is_healthy
-}
+usage() { sed -n '2,19s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 start_again() {
     load_settings
     exec 9>"$dir/lock"
     flock 9
+    start_services
     start_components
 }
 
@@ -114,6 +54,8 @@ up() {
     write_settings
     load_settings
     command -v airflow >/dev/null || die "$python has no airflow beside it: name another with --python"
+    install_services
+    start_services
     airflow db migrate >"$dir/log/migrate.out" 2>&1 9>&- || {
         tail -n 15 "$dir/log/migrate.out" >&2
         die "airflow db migrate failed; its whole output is $dir/log/migrate.out"
@@ -124,17 +66,20 @@ up() {
 
 down() {
     local name
-    [ -d "$dir/run" ] || { say "nothing to end: no Airflow in $dir"; return 0; }
+    [ -s "$dir/settings" ] || { say "nothing to end: no Airflow in $dir"; return 0; }
+    load_settings
     exec 9>"$dir/lock"
     flock 9
     # The scheduler first: it starts tasks, and ends those that run.
-    for name in "${components[@]}"; do stop "$name" 20; done
+    for name in $(components); do stop "$name" 20; done
+    stop_services
     say "Airflow in $dir is down"
 }
 
 status() {
     local name failed=0
-    for name in "${components[@]}"; do
+    load_settings
+    for name in $(services) $(components); do
         if alive "$name"; then
             say "$name: running, process $(pid_of "$name")"
         else
@@ -142,16 +87,13 @@ status() {
             failed=1
         fi
     done
-    load_settings
     [ $failed = 0 ] && is_healthy >/dev/null && say "healthy at $GYM_AIRFLOW_URL"
 }
 
-print_environment() {
-    local line
+crash_parts() {
     load_settings
-    while IFS= read -r line; do
-        printf 'export %s=%q\n' "${line%%=*}" "${line#*=}"
-    done <"$dir/settings"
+    [ $# -gt 0 ] || die "crash wants names of: $(services | xargs) $(components | xargs)"
+    crash "$@"
 }
 
 main() {
@@ -160,8 +102,13 @@ main() {
     while [ $# -gt 0 ]; do
         case $1 in
             [!-]*)
-                [ "$command" = crash ] || die "unknown argument: $1 (see $0 --help)"
+                [[ $command =~ ^(crash|run)$ ]] || die "unknown argument: $1 (see $0 --help)"
                 parts+=("$1")
+                shift
+                continue
+                ;;
+            --celery)
+                shape=celery
                 shift
                 continue
                 ;;
@@ -176,11 +123,12 @@ main() {
     dir=$(realpath -m "$dir")
     case $command in
         up | down | status) "$command" ;;
-        crash) crash "${parts[@]:?crash wants names of: ${components[*]}}" ;;
+        crash) crash_parts "${parts[@]}" ;;
+        run) load_settings && run_part "${parts[@]:?run wants the name of a part}" ;;
         start) start_again ;;
         env) print_environment ;;
-        -h | --help | help) sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" ;;
-        *) sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+        -h | --help | help) usage ;;
+        *) usage >&2; exit 2 ;;
     esac
 }
 

@@ -35,19 +35,24 @@ without_starting_services() {
     return $code
 }
 
-install_packages() {
-    local missing log
-    missing=$(missing_programs)
+# install_from_distribution WHAT MISSING PACKAGE...: the packages, if the function MISSING names programs that are not here.
+install_from_distribution() {
+    local what=$1 missing_of=$2 missing log
+    shift 2
+    missing=$("$missing_of")
     [ -n "$missing" ] || return 0
-    command -v apt-get >/dev/null ||
-        die "missing: $missing- and no apt-get here: install Slurm, slurmdbd, munge, MariaDB and OpenSSH yourself"
-    can_be_root || die "missing: $missing- run as root or with sudo, or once: apt-get install ${packages[*]}"
-    log=$(mktemp /tmp/gym-cluster-apt.XXXXXX)
-    say "installing Slurm, MariaDB and OpenSSH from the distribution (about a minute; log: $log)"
+    command -v apt-get >/dev/null || die "missing: $missing- and no apt-get here: install $what yourself"
+    can_be_root || die "missing: $missing- run as root or with sudo, or once: apt-get install $*"
+    log=$(mktemp /tmp/gym-apt.XXXXXX)
+    say "installing $what from the distribution (about a minute; log: $log)"
     as_root apt-get update >"$log" 2>&1 || die "apt-get update failed: see $log"
     without_starting_services as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get install -y --no-install-recommends "${packages[@]}" >>"$log" 2>&1 ||
+        apt-get install -y --no-install-recommends "$@" >>"$log" 2>&1 ||
         die "apt-get install failed: see $log"
-    missing=$(missing_programs)
+    missing=$("$missing_of")
     [ -z "$missing" ] || die "still missing after apt-get install: $missing(see $log)"
+}
+
+install_packages() {
+    install_from_distribution "Slurm, slurmdbd, munge, MariaDB and OpenSSH" missing_programs "${packages[@]}"
 }
