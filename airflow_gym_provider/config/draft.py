@@ -14,8 +14,8 @@ from airflow_gym_provider.config.names import service_name_fault
 from airflow_gym_provider.config.otel import OtelConfig
 from airflow_gym_provider.config.scalars import Unresolved
 from airflow_gym_provider.config.sections import check_section
-from airflow_gym_provider.config.services import SERVICE_TYPES, BaseServiceConfig
-from airflow_gym_provider.config.submit import JobConfig, deploy
+from airflow_gym_provider.config.services import SERVICE_TYPES, BaseServiceConfig, deploy, written_place
+from airflow_gym_provider.config.submit import JobConfig
 from airflow_gym_provider.config.suggest import did_you_mean, one_of
 from airflow_gym_provider.config.tree import REQUIRED_SECTIONS, SECTIONS
 
@@ -54,6 +54,10 @@ class Draft:
     def deployed_services(self) -> dict[str, BaseServiceConfig]:
         """Return the sound services with each ``vllm_pd`` entry expanded."""
         return deploy(self.services)
+
+    def place_of(self, name: str) -> str:
+        """Return the dotted place of a deployed service."""
+        return written_place(name, self.services)
 
     @property
     def policy_model(self) -> str | None:

@@ -23,7 +23,7 @@ from airflow_gym_provider.config.rules.gpus import gpu_findings
 from airflow_gym_provider.config.rules.names import name_problems
 from airflow_gym_provider.config.rules.placements import pair_problems, placement_problems
 from airflow_gym_provider.config.rules.ports import moved_ray_ports, port_problems
-from airflow_gym_provider.config.services import TIERS, BaseServiceConfig, VllmPDServiceConfig
+from airflow_gym_provider.config.services import BaseServiceConfig
 from airflow_gym_provider.config.submit import SubmitConfig
 from airflow_gym_provider.config.yaml_source import Render, rendered_by
 
@@ -99,10 +99,8 @@ def _finish(draft: Draft, resolved: Resolved, environ: Mapping[str, str], origin
 
 def _placed(service: BaseServiceConfig, cluster: str) -> BaseServiceConfig:
     """Fill in the only compute entry as the service's placement, and its tiers'."""
-    update: dict[str, Any] = {"placement": cluster}
-    if isinstance(service, VllmPDServiceConfig):
-        update |= {tier: getattr(service, tier).model_copy(update={"placement": cluster}) for tier in TIERS}
-    return service.model_copy(update=update)
+    parts = {key: _placed(part, cluster) for key, part in service.parts.items()}
+    return service.model_copy(update={"placement": cluster, **parts})
 
 
 def _env_mappings(config: SubmitConfig) -> list[Any]:

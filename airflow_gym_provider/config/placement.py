@@ -26,7 +26,7 @@ class Shape(StrEnum):
     """How a service is deployed on its nodes."""
 
     SINGLE = "single"
-    """One ``vllm serve`` on one node; several instances are its ``--data-parallel-size``."""
+    """One server on one node; several instances of vLLM are its ``--data-parallel-size``."""
     RAY_BACKED = "ray_backed"
     """One vLLM instance across all its nodes, over a Ray cluster of its own."""
     DATA_PARALLEL = "data_parallel"
@@ -145,7 +145,7 @@ def vllm_shape(service: VllmServiceConfig, nodes: int, gpus_per_node: Iterable[i
 
 
 def spanned_pools(service: BaseServiceConfig, pools: Mapping[str, NodePool]) -> list[NodePool]:
-    """Return the pools whose nodes a vLLM service uses: its own, or all of them when it is not pinned."""
+    """Return the pools whose nodes a service may use: its own, or all of them when it is not pinned."""
     own = pools.get(service.node_pool or "")
     return [own] if own else list(pools.values())
 

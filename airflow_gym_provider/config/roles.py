@@ -21,13 +21,11 @@ from omegaconf.errors import OmegaConfBaseException
 
 from airflow_gym_provider.config.errors import Problem
 from airflow_gym_provider.config.scalars import read_plain
+from airflow_gym_provider.config.services import HANDED_DOWN, TIERS
 from airflow_gym_provider.config.show import escape
 
 MARK = "@"
 _ROLE = re.compile(r"@(policy|cluster|run)\.([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*)\Z")
-# What a vllm_pd entry hands down to a tier that does not say otherwise.
-_HANDED_DOWN = ("container", "model", "served_model_name")
-_TIERS = ("prefill", "decode")
 
 
 def apply_roles(config: DictConfig, texts: Sequence[str], problems: list[Problem]) -> None:
@@ -97,9 +95,9 @@ _NOTHING = {
 
 def _tiers(service: DictConfig, field: str) -> list[DictConfig]:
     """The tiers of a pair that say for themselves what the whole pair is now told."""
-    if field not in _HANDED_DOWN:
+    if field not in HANDED_DOWN:
         return []
-    tiers = [_held(service, tier) for tier in _TIERS]
+    tiers = [_held(service, tier) for tier in TIERS]
     return [tier for tier in tiers if isinstance(tier, DictConfig) and field in tier]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+import math
+from collections.abc import Container, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import Field, field_validator, model_validator
 
@@ -23,6 +25,8 @@ from airflow_gym_provider.config.mounts import Mounts
 
 DEFAULT_RPC_PORT = 13345
 TIERS = ("prefill", "decode")
+HANDED_DOWN = ("container", "model", "served_model_name")
+"""What a ``vllm_pd`` entry hands down to a tier that does not say otherwise."""
 
 
 class HealthCheckConfig(StrictModel):
@@ -41,7 +45,11 @@ class HealthCheckConfig(StrictModel):
 
 
 class BaseServiceConfig(StrictModel):
-    """Fields common to every service. ``placement`` is filled in with the only compute entry."""
+    """Fields common to every service. ``placement`` is filled in with the only compute entry.
+
+    The properties below are what rules, placement and rendering ask of any service; a type says what differs. Without
+    more, a service is one step on one node: the first of its pool, or the driver's.
+    """
 
     container: Line
     placement: Line | None = None
@@ -51,6 +59,30 @@ class BaseServiceConfig(StrictModel):
     mounts: Mounts = Field(default_factory=list)
     pre_command: Text = ""
 
+    @property
+    def gpu_factors(self) -> dict[str, int]:
+        """Return what multiplies to the GPUs of one instance, by field. Empty: it claims none, and is not judged."""
+        return {}
+
+    @property
+    def instance_gpus(self) -> int:
+        """Return the GPUs of one instance: tensor-parallel times pipeline-parallel size; 0 when it claims none."""
+        return math.prod(self.gpu_factors.values()) if self.gpu_factors else 0
+
+    @property
+    def instances(self) -> int:
+        """Return how many instances the service runs."""
+        return 1
+
+    @property
+    def parts(self) -> Mapping[str, BaseServiceConfig]:
+        """Return the services that are written inside of this one, by their keys: the tiers of a ``vllm_pd``."""
+        return {}
+
+    def deployed(self, name: str) -> dict[str, BaseServiceConfig]:
+        """Return what runs for an entry of this name: itself, unless the type says otherwise."""
+        return {name: self}
+
 
 class BaseModelServiceConfig(BaseServiceConfig):
     """A service that serves a model and can be the policy. Its health check defaults to ``/health`` on ``port``."""
@@ -58,6 +90,8 @@ class BaseModelServiceConfig(BaseServiceConfig):
     model: Line
     port: Port = 8000
     served_model_name: Line | None = None
+    metrics_prefix: ClassVar[str]
+    """What the names of its metrics begin with, up to the colon, on ``/metrics`` of ``port``."""
 
     @property
     def model_name(self) -> str:
@@ -78,6 +112,7 @@ class BaseModelServiceConfig(BaseServiceConfig):
 class VllmServiceConfig(BaseModelServiceConfig):
     """A vLLM server, started with ``vllm serve``."""
 
+    metrics_prefix = "vllm"
     type: Literal["vllm"]
     tensor_parallel_size: Count = 1
     pipeline_parallel_size: Count = 1
@@ -88,9 +123,17 @@ class VllmServiceConfig(BaseModelServiceConfig):
     data_parallel_rpc_port: Port = DEFAULT_RPC_PORT
 
     @property
-    def instance_gpus(self) -> int:
-        """Return the GPUs of one instance: tensor-parallel times pipeline-parallel size."""
-        return self.tensor_parallel_size * self.pipeline_parallel_size
+    def gpu_factors(self) -> dict[str, int]:
+        """Return the tensor-parallel and the pipeline-parallel size."""
+        return {
+            "tensor_parallel_size": self.tensor_parallel_size,
+            "pipeline_parallel_size": self.pipeline_parallel_size,
+        }
+
+    @property
+    def instances(self) -> int:
+        """Return ``number_of_instances``."""
+        return self.number_of_instances
 
 
 class VllmPDTierConfig(VllmServiceConfig):
@@ -104,6 +147,7 @@ class VllmPDTierConfig(VllmServiceConfig):
 class VllmPDServiceConfig(BaseModelServiceConfig):
     """Prefill/decode disaggregated vLLM: two tiers behind a router, which is what this entry's own fields describe."""
 
+    metrics_prefix = "vllm"
     type: Literal["vllm_pd"]
     prefill: VllmServiceConfig
     decode: VllmServiceConfig
@@ -125,7 +169,7 @@ class VllmPDServiceConfig(BaseModelServiceConfig):
             return data
         data = dict(data)
         port = _whole(data.get("port", 8000))
-        shared = {key: data[key] for key in ("container", "model", "served_model_name") if key in data}
+        shared = {key: data[key] for key in HANDED_DOWN if key in data}
         rpc_port: int | None = DEFAULT_RPC_PORT
         for offset, tier in enumerate(TIERS, start=1):
             if isinstance(data.get(tier), dict):
@@ -136,12 +180,17 @@ class VllmPDServiceConfig(BaseModelServiceConfig):
                 rpc_port = None if first is None else first + 1
         return data
 
-    def tiers(self, name: str) -> dict[str, VllmPDTierConfig]:
-        """Return the two tiers as deployed: ``<name>-prefill`` and ``<name>-decode``."""
-        return {f"{name}-{tier}": self._tier(tier, offset) for offset, tier in enumerate(TIERS)}
+    @property
+    def parts(self) -> Mapping[str, VllmServiceConfig]:
+        """Return the two tiers as they are written."""
+        return {"prefill": self.prefill, "decode": self.decode}
+
+    def deployed(self, name: str) -> dict[str, BaseServiceConfig]:
+        """Return the two tiers as deployed, ``<name>-prefill`` and ``<name>-decode``, then the router."""
+        return {**{f"{name}-{tier}": self._tier(tier, offset) for offset, tier in enumerate(TIERS)}, name: self}
 
     def _tier(self, tier: str, offset: int) -> VllmPDTierConfig:
-        settings: VllmServiceConfig = getattr(self, tier)
+        settings = self.parts[tier]
         fields = {key: getattr(settings, key) for key in VllmServiceConfig.model_fields}
         transfer = {
             "kv_connector": self.kv_connector,
@@ -204,8 +253,29 @@ def _whole(value: Any) -> int | None:
 
 
 ServiceConfig = Annotated[VllmServiceConfig | VllmPDServiceConfig | RayServiceConfig, Field(discriminator="type")]
+"""Every type of service there is; what follows, and the error texts, are told by this list."""
+
+
+def service_type(model: type[BaseServiceConfig]) -> str:
+    """Return what a user writes as ``type`` for services of this model."""
+    return str(get_args(model.model_fields["type"].annotation)[0])
+
+
 SERVICE_TYPES: dict[str, type[BaseServiceConfig]] = {
-    "vllm": VllmServiceConfig,
-    "vllm_pd": VllmPDServiceConfig,
-    "ray": RayServiceConfig,
+    service_type(model): model for model in get_args(get_args(ServiceConfig)[0])
 }
+MODEL_SERVICE_TYPES = [name for name, model in SERVICE_TYPES.items() if issubclass(model, BaseModelServiceConfig)]
+"""Those that serve a model, and so can be the policy."""
+
+
+def deploy(services: Mapping[str, BaseServiceConfig]) -> dict[str, BaseServiceConfig]:
+    """Expand each ``vllm_pd`` entry into its tiers and its router, in order of declaration."""
+    return {part: what for name, service in services.items() for part, what in service.deployed(name).items()}
+
+
+def written_place(name: str, services: Container[str]) -> str:
+    """Return the dotted place of a deployed service in the config: a tier stands inside of its ``vllm_pd`` entry."""
+    if name in services:
+        return f"services.{name}"
+    entry, _, tier = name.rpartition("-")
+    return f"services.{entry}.{tier}"

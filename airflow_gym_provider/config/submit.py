@@ -19,11 +19,11 @@ from airflow_gym_provider.config.mounts import mount_source
 from airflow_gym_provider.config.otel import OtelConfig
 from airflow_gym_provider.config.placement import Placement, place
 from airflow_gym_provider.config.services import (
-    TIERS,
     BaseModelServiceConfig,
     BaseServiceConfig,
     ServiceConfig,
-    VllmPDServiceConfig,
+    deploy,
+    written_place,
 )
 from airflow_gym_provider.config.show import shown_config, to_yaml
 
@@ -124,6 +124,10 @@ class SubmitConfig(StrictModel):
         """Return the services as deployed: each ``vllm_pd`` entry becomes its two tiers, then its router."""
         return deploy(self.services)
 
+    def place_of(self, name: str) -> str:
+        """Return the dotted place of a deployed service, for errors."""
+        return written_place(name, self.services)
+
     @cached_property
     def placement(self) -> Placement:
         """Return the nodes of every deployed service and of the driver."""
@@ -170,8 +174,7 @@ class SubmitConfig(StrictModel):
         found: list[tuple[str, list[str]]] = []
         for name, service in self.services.items():
             found.append((f"services.{name}", service.mounts))
-            if isinstance(service, VllmPDServiceConfig):
-                found += [(f"services.{name}.{tier}", getattr(service, tier).mounts) for tier in TIERS]
+            found += [(f"services.{name}.{part}", inner.mounts) for part, inner in service.parts.items()]
         found.append(("driver", self.driver.mounts))
         return [
             (f"{where}.mounts.{number}", mount_source(mount))
@@ -208,16 +211,6 @@ class SubmitConfig(StrictModel):
         if problems:
             raise SubmitConfigError(problems)
         return values
-
-
-def deploy(services: Mapping[str, BaseServiceConfig]) -> dict[str, BaseServiceConfig]:
-    """Expand each ``vllm_pd`` entry into its tiers and its router, in order of declaration."""
-    deployed: dict[str, BaseServiceConfig] = {}
-    for name, service in services.items():
-        if isinstance(service, VllmPDServiceConfig):
-            deployed.update(service.tiers(name))
-        deployed[name] = service
-    return deployed
 
 
 def wire_policy(driver: DriverConfig, services: Mapping[str, BaseServiceConfig]) -> PolicyWiring | None:

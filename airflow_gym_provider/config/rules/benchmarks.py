@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from airflow_gym_provider.config.draft import Draft
 from airflow_gym_provider.config.driver import BenchmarkRunConfig, DriverConfig
 from airflow_gym_provider.config.errors import Problem
-from airflow_gym_provider.config.services import RayServiceConfig
+from airflow_gym_provider.config.services import MODEL_SERVICE_TYPES, BaseModelServiceConfig, service_type
 from airflow_gym_provider.config.submit import POLICY_KEYS, PolicyWiring, wire_policy
 from airflow_gym_provider.config.suggest import did_you_mean, one_of
 
@@ -18,13 +18,13 @@ def policy_problems(draft: Draft) -> Iterator[Problem]:
     if driver is None or driver.policy_model is None:
         return
     name = driver.policy_model
+    service = draft.services.get(name)
     if name not in draft.service_names:
         known = did_you_mean(name, draft.service_names) or f"; services are {one_of(draft.service_names)}"
         yield Problem("driver.policy_model", f"{name!r} is not a service{known}")
-    elif isinstance(draft.services.get(name), RayServiceConfig):
-        yield Problem(
-            "driver.policy_model", f"{name!r} is a ray service and serves no model; name a vllm or vllm_pd one"
-        )
+    elif service is not None and not isinstance(service, BaseModelServiceConfig):
+        what = f"{name!r} is a {service_type(type(service))} service and serves no model"
+        yield Problem("driver.policy_model", f"{what}; name a {one_of(MODEL_SERVICE_TYPES)} one")
     for benchmark, settings in driver.benchmarks.items():
         for key in POLICY_KEYS:
             if key in settings.run:

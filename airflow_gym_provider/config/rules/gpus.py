@@ -1,4 +1,4 @@
-"""GPUs that a vLLM service needs against those it can use, by the shape in which it is deployed."""
+"""GPUs that a service needs against those it can use, by the shape in which it is deployed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from airflow_gym_provider.config.draft import Draft
 from airflow_gym_provider.config.errors import Problem
 from airflow_gym_provider.config.placement import ServicePlacement, Shape, place, spanned_pools
-from airflow_gym_provider.config.services import VllmPDTierConfig, VllmServiceConfig
+from airflow_gym_provider.config.services import BaseServiceConfig
 
 
 def gpu_findings(draft: Draft) -> tuple[list[Problem], list[Problem]]:
@@ -17,9 +17,9 @@ def gpu_findings(draft: Draft) -> tuple[list[Problem], list[Problem]]:
     services = draft.sure_services()
     placed = place(draft).services if services else {}
     for name, service in services.items():
-        if not isinstance(service, VllmServiceConfig):
+        if not service.gpu_factors:
             continue
-        where = _place_of(name, service)
+        where = draft.place_of(name)
         errors += _division_problems(where, service, placed[name])
         need, have, formula, unit = _footprint(draft, service, placed[name])
         if have is not None and need > have:
@@ -30,24 +30,17 @@ def gpu_findings(draft: Draft) -> tuple[list[Problem], list[Problem]]:
     return errors, idle
 
 
-def _place_of(name: str, service: VllmServiceConfig) -> str:
-    if isinstance(service, VllmPDTierConfig):
-        entry, _, tier = name.rpartition("-")
-        return f"services.{entry}.{tier}"
-    return f"services.{name}"
-
-
-def _division_problems(where: str, service: VllmServiceConfig, placed: ServicePlacement) -> Iterator[Problem]:
+def _division_problems(where: str, service: BaseServiceConfig, placed: ServicePlacement) -> Iterator[Problem]:
     nodes = len(placed.nodes)
-    if placed.shape is Shape.DATA_PARALLEL and service.number_of_instances % nodes:
-        count = service.number_of_instances
+    count = service.instances
+    if placed.shape is Shape.DATA_PARALLEL and count % nodes:
         cure = f"use a multiple of {nodes}, other nodes, or use_ray_serve: true"
         yield Problem(
             f"{where}.number_of_instances", f"{count} instances do not divide evenly over {nodes} nodes; {cure}"
         )
 
 
-def _footprint(draft: Draft, service: VllmServiceConfig, placed: ServicePlacement) -> tuple[int, int | None, str, str]:
+def _footprint(draft: Draft, service: BaseServiceConfig, placed: ServicePlacement) -> tuple[int, int | None, str, str]:
     """Return (needed, there or None when not declared, the formula, the unit it is compared with)."""
     pools = spanned_pools(service, draft.cluster.node_pools)
     gpus = [pool.gpus_per_node for pool in pools]
@@ -55,9 +48,8 @@ def _footprint(draft: Draft, service: VllmServiceConfig, placed: ServicePlacemen
     known = bool(pools) and len(declared) == len(gpus)
     node = min(declared) if known else None
     total = sum(count * pool.nodes for count, pool in zip(declared, pools, strict=True)) if known else None
-    tp, pp, count = service.tensor_parallel_size, service.pipeline_parallel_size, service.number_of_instances
-    nodes, per_instance = len(placed.nodes), service.instance_gpus
-    one = f"tensor_parallel_size {tp} x pipeline_parallel_size {pp}"
+    nodes, count, per_instance = len(placed.nodes), service.instances, service.instance_gpus
+    one = " x ".join(f"{field} {size}" for field, size in service.gpu_factors.items())
     if placed.shape is Shape.PER_NODE:
         return per_instance, node, one, "one node has"
     if nodes == 1:

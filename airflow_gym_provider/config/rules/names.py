@@ -7,19 +7,17 @@ from collections.abc import Iterable, Iterator
 from airflow_gym_provider.config.draft import Draft
 from airflow_gym_provider.config.errors import Problem
 from airflow_gym_provider.config.names import shell_name
-from airflow_gym_provider.config.services import TIERS, VllmPDServiceConfig
+from airflow_gym_provider.config.services import service_type
 
 
 def name_problems(draft: Draft) -> Iterator[Problem]:
     """Tiers may not be called like another service, nor two names become one shell variable."""
     deployed = list(draft.service_names)
     for name, service in draft.services.items():
-        if not isinstance(service, VllmPDServiceConfig):
-            continue
-        for tier in TIERS:
+        for tier in service.parts:
             tier_name = f"{name}-{tier}"
             if tier_name in draft.service_names:
-                why = f"the vllm_pd service {name!r} deploys a tier of that name"
+                why = f"the {service_type(type(service))} service {name!r} deploys a tier of that name"
                 yield Problem(f"services.{tier_name}", f"{why}; choose another name for {tier_name!r} or {name!r}")
             else:
                 deployed.append(tier_name)

@@ -7,13 +7,7 @@ from collections.abc import Iterator, Mapping
 from airflow_gym_provider.config.compute import NodePool
 from airflow_gym_provider.config.draft import Draft
 from airflow_gym_provider.config.errors import Problem
-from airflow_gym_provider.config.services import (
-    TIERS,
-    BaseServiceConfig,
-    RayServiceConfig,
-    VllmPDServiceConfig,
-    VllmServiceConfig,
-)
+from airflow_gym_provider.config.services import BaseServiceConfig, RayServiceConfig, VllmPDServiceConfig
 from airflow_gym_provider.config.suggest import did_you_mean, one_of
 
 
@@ -53,9 +47,8 @@ def written_services(draft: Draft) -> Iterator[tuple[str, BaseServiceConfig]]:
     """Return every service as it is written, tiers included, with its place."""
     for name, service in draft.services.items():
         yield f"services.{name}", service
-        if isinstance(service, VllmPDServiceConfig):
-            for tier in TIERS:
-                yield f"services.{name}.{tier}", getattr(service, tier)
+        for key, part in service.parts.items():
+            yield f"services.{name}.{key}", part
 
 
 def _unknown_pool(where: str, pool: str, pools: Mapping[str, NodePool]) -> Problem:
@@ -64,8 +57,7 @@ def _unknown_pool(where: str, pool: str, pools: Mapping[str, NodePool]) -> Probl
 
 
 def _tier_problems(where: str, service: VllmPDServiceConfig) -> Iterator[Problem]:
-    for tier in TIERS:
-        settings: VllmServiceConfig = getattr(service, tier)
+    for tier, settings in service.parts.items():
         if settings.node_pool is None:
             yield Problem(f"{where}.{tier}.node_pool", "is required: each tier runs on a pool of its own")
         if service.server_per_node and settings.number_of_instances != 1:

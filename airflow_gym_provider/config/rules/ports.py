@@ -66,11 +66,7 @@ def _collector(draft: Draft, placement: Placement) -> Iterator[_Listener]:
 
 def _services(draft: Draft, placement: Placement) -> Iterator[_Listener]:
     for name, service in draft.sure_services().items():
-        where = f"services.{name}"
-        if isinstance(service, VllmPDTierConfig):
-            entry, _, tier = name.rpartition("-")
-            where = f"services.{entry}.{tier}"
-        yield from _ports_of(name, where, service, placement.services[name])
+        yield from _ports_of(name, draft.place_of(name), service, placement.services[name])
 
 
 def _ports_of(name: str, where: str, service: BaseServiceConfig, placed: ServicePlacement) -> Iterator[_Listener]:
