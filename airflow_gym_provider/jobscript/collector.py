@@ -38,6 +38,7 @@ class Collector:
             job_dir=self.job_dir,
             health_port=HEALTH_PORT,
             scrapes=self._scrapes(),
+            engines=self._engines(),
             attributes=self._attributes(),
             options=self._options(image=True),
             command=f"{quote(config.otel.binary)} --config {quote(self._path())}",
@@ -96,6 +97,11 @@ class Collector:
                 quote(f"--container-mounts={self.job_dir}:{self.job_dir}"),
             ]
         return options
+
+    def _engines(self) -> list[str]:
+        """What the names of the servers' metrics begin with, up to their colon."""
+        deployed = self.config.deployed_services.values()
+        return sorted({service.metrics_prefix for service in deployed if isinstance(service, BaseModelServiceConfig)})
 
     def _scrapes(self) -> list[dict[str, object]]:
         """Prometheus jobs: every server of a model, on its own nodes, then the exporters of every node."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from airflow_gym_provider.config import (
-    Problem,
-    RayServiceConfig,
-    SubmitConfig,
-    SubmitConfigError,
-    VllmPDServiceConfig,
-    VllmServiceConfig,
-)
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from airflow_gym_provider.config import RayServiceConfig, SubmitConfig, VllmPDServiceConfig, VllmServiceConfig
+from airflow_gym_provider.config.services import BaseServiceConfig
 from airflow_gym_provider.jobscript.services.ray import ray_steps
-from airflow_gym_provider.jobscript.services.router import router_step
-from airflow_gym_provider.jobscript.services.vllm import VllmDeployment
+from airflow_gym_provider.jobscript.services.router import router_steps
+from airflow_gym_provider.jobscript.services.vllm import vllm_steps
 from airflow_gym_provider.jobscript.steps import Step
+
+_STEPS: Mapping[type[BaseServiceConfig], Callable[[SubmitConfig, str, Any], list[Step]]] = {
+    VllmServiceConfig: vllm_steps,  # the tiers of a vllm_pd are such services too
+    VllmPDServiceConfig: router_steps,
+    RayServiceConfig: ray_steps,
+}
 
 
 def service_steps(config: SubmitConfig, name: str) -> list[Step]:
@@ -21,22 +24,6 @@ def service_steps(config: SubmitConfig, name: str) -> list[Step]:
 
     Raises SubmitConfigError for values that no program can be given.
     """
-    service, where = config.deployed_services[name], config.placement.services[name]
-    if isinstance(service, RayServiceConfig):
-        return ray_steps(config, name, service)
-    if isinstance(service, VllmPDServiceConfig):
-        return [router_step(config, name, service)]
-    if isinstance(service, VllmServiceConfig):
-        gpus = next((pool.gpus_per_node for pool in config.cluster.node_pools.values()), None)
-        one_node = config.placement.total_nodes == 1
-        return VllmDeployment(name, service, where, _place(config, name), gpus, one_node).steps()
-    told = f"services of type {type(service).__name__} cannot be rendered"
-    raise SubmitConfigError([Problem(f"services.{name}", told)])
-
-
-def _place(config: SubmitConfig, name: str) -> str:
-    """Where a deployed service stands in the config: a tier stands inside its ``vllm_pd`` entry."""
-    if name in config.services:
-        return f"services.{name}"
-    owner, _, tier = name.rpartition("-")
-    return f"services.{owner}.{tier}"
+    service = config.deployed_services[name]
+    make = next(make for model, make in _STEPS.items() if isinstance(service, model))
+    return make(config, name, service)

@@ -6,13 +6,12 @@ import json
 from collections.abc import Sequence
 
 from airflow_gym_provider.config import RayServiceConfig, SubmitConfig
-from airflow_gym_provider.jobscript.environment import export_lines
-from airflow_gym_provider.jobscript.flags import RawWord, drop_flags, join_flags, split_flags
+from airflow_gym_provider.jobscript.flags import RawWord, drop_flags
 from airflow_gym_provider.jobscript.names import file_stem
 from airflow_gym_provider.jobscript.nodes import address_word
 from airflow_gym_provider.jobscript.quoting import quote
+from airflow_gym_provider.jobscript.services.step import command_line, extra_words, service_step
 from airflow_gym_provider.jobscript.steps import Step
-from airflow_gym_provider.jobscript.templating import render_template
 
 # `ray start` refuses these together with --address.
 _HEAD_ONLY_FLAGS = ("--port", "--redis-shard-ports", "--include-dashboard")
@@ -20,32 +19,18 @@ _HEAD_ONLY_FLAGS = ("--port", "--redis-shard-ports", "--include-dashboard")
 
 def ray_steps(config: SubmitConfig, name: str, service: RayServiceConfig) -> list[Step]:
     """The head's step on the driver's node, then one step of workers for every other spanned pool's nodes."""
-    place = f"services.{name}"
     head_node = config.placement.services[name].first_node
-    extra = split_flags(service.extra_args, f"{place}.extra_args")
+    extra = extra_words(config, name, service.extra_args)
     ranges = {pool: config.placement.pools[pool] for pool in service.node_pools}
     own_pool = next((pool for pool, nodes in ranges.items() if head_node in nodes), None)
 
     def step(
         title: str, stem: str | None, nodes: Sequence[int], flags: Sequence[str], words: Sequence[RawWord]
     ) -> Step:
-        lines = ["exec ray start", *flags, *([join_flags(words)] if words else []), "--block"]
-        body = render_template(
-            "step_body.sh.j2",
-            exports=export_lines(service.env, f"{place}.env"),
-            pre_command=service.pre_command.rstrip("\n"),
-            command=(_WAIT_FOR_HEAD.format(port=service.port) if stem else "") + " \\\n  ".join(lines),
-        )
-        return Step(
-            title=f"Service {name}: {title}.",
-            name=name,
-            stem=stem,
-            container=service.container,
-            mounts=service.mounts,
-            nodes=nodes if config.placement.total_nodes > 1 else None,
-            arguments=[address_word(head_node)],
-            body=body,
-        )
+        start = command_line("exec ray start", flags, words, last=["--block"])
+        command = (_WAIT_FOR_HEAD.format(port=service.port) if stem else "") + start
+        arguments = [address_word(head_node)]
+        return service_step(config, name, title, command, nodes=nodes, arguments=arguments, stem=stem)
 
     head_flags = ["--head", f"--port={service.port}", *_capacity(service, own_pool)]
     steps = [step("the head of a Ray cluster", None, [head_node], head_flags, extra)]

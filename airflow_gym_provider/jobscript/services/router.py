@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from airflow_gym_provider.config import SubmitConfig, VllmPDServiceConfig
-from airflow_gym_provider.jobscript.environment import export_lines
 from airflow_gym_provider.jobscript.nodes import host_word
-from airflow_gym_provider.jobscript.services.vllm import text_flag
+from airflow_gym_provider.jobscript.services.step import command_line, service_step, text_flag
 from airflow_gym_provider.jobscript.steps import Step
-from airflow_gym_provider.jobscript.templating import render_template
 
 # The router insists on a port for its own metrics and ends if that is taken, as by the router of another job.
 _FREE_METRICS_PORT = """\
@@ -18,10 +16,10 @@ done
 """
 
 
-def router_step(config: SubmitConfig, name: str, service: VllmPDServiceConfig) -> Step:
+def router_steps(config: SubmitConfig, name: str, service: VllmPDServiceConfig) -> list[Step]:
     """``vllm-router`` on all interfaces, told every endpoint of both tiers: one per tier, or one per node."""
     flags, hosts = ["--host 0.0.0.0", f"--port {service.port}"], []
-    for tier, settings in (("prefill", service.prefill), ("decode", service.decode)):
+    for tier, settings in service.parts.items():
         for node in config.placement.services[f"{name}-{tier}"].api_nodes:
             hosts.append(host_word(node))
             # $1 is the router's own place, the hosts follow it.
@@ -36,24 +34,11 @@ def router_step(config: SubmitConfig, name: str, service: VllmPDServiceConfig) -
         "--worker-startup-check-interval 5",
         '--prometheus-port "$metrics_port"',
     ]
-    body = render_template(
-        "step_body.sh.j2",
-        exports=export_lines(service.env, f"services.{name}.env"),
-        pre_command=service.pre_command.rstrip("\n"),
-        command=_FREE_METRICS_PORT + " \\\n  ".join(["exec vllm-router --vllm-pd-disaggregation", *flags]),
-    )
-    return Step(
-        title=f"Service {name}: the router in front of the two tiers.",
-        name=name,
-        container=service.container,
-        mounts=service.mounts,
-        nodes=config.placement.services[name].nodes,
-        arguments=hosts,
-        body=body,
-    )
+    command = _FREE_METRICS_PORT + command_line("exec vllm-router --vllm-pd-disaggregation", flags)
+    return [service_step(config, name, "the router in front of the two tiers", command, arguments=hosts)]
 
 
 def _patience(config: SubmitConfig, name: str) -> int:
     """Seconds the router waits for its tiers: as long as the health checks do, so that these decide."""
-    deployed = [config.deployed_services[part] for part in (f"{name}-prefill", f"{name}-decode", name)]
+    deployed = config.services[name].deployed(name).values()
     return sum(service.health_check.timeout_seconds for service in deployed if service.health_check)
