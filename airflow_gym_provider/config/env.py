@@ -82,7 +82,11 @@ def read_env(value: Any, info: ValidationInfo) -> EnvValue:
     if kind == "lit":
         return EnvValue(kind, text, rest)
     if not VARIABLE_NAME.match(rest):
-        raise refuse(f"{text!r} does not name an environment variable (letters, digits and _, no digit first)")
+        # Whoever takes the value itself for what belongs here has written a secret.
+        raise refuse(
+            f"after {kind}: comes the name of an environment variable (letters, digits and _, no digit first); what "
+            "is there is not shown, as it may be a secret"
+        )
     return EnvValue(kind, text, rest if kind == "runtime" else _host_value(rest, info.context or {}))
 
 

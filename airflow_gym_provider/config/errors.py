@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from airflow_gym_provider.config.hiding import hide
+
 # A shorter text is no secret worth hiding, and hiding it would garble messages.
 _HIDE_FROM = 4
 
@@ -22,11 +24,7 @@ class Problem:
 
 def without(values: Iterable[str], problem: Problem) -> Problem:
     """Return the problem with these values hidden: what an interpolation read may be a secret in the wrong place."""
-    what = problem.what
-    for value in sorted(values, key=len, reverse=True):
-        if len(value) >= _HIDE_FROM:
-            what = what.replace(value, "…").replace(repr(value)[1:-1], "…")
-    return Problem(problem.where, what)
+    return Problem(problem.where, hide(problem.what, values, _HIDE_FROM, "…"))
 
 
 class SubmitConfigError(ValueError):

@@ -13,6 +13,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from airflow_gym_provider.config.errors import Problem
+from airflow_gym_provider.config.hiding import CREDENTIAL
 from airflow_gym_provider.config.scalars import Unresolved
 from airflow_gym_provider.config.show import escape
 from airflow_gym_provider.config.tree import ENV_RESOLVER
@@ -23,10 +24,6 @@ _MAX_DEPTH = 100
 _MAX_VALUES = 100_000
 # Stands for a reference while the text around it is escaped; private-use characters that no config holds.
 _MARK = re.compile("(\\\\*)\ue0f0([^\ue0f1]*)\ue0f1")
-# Variables of this kind are written back as references wherever they are used, not only in env.
-_CREDENTIAL = re.compile(
-    r"TOKEN|SECRET|PASSW|CREDENTIAL|PRIVATE|API_?KEY|ACCESS_?KEY|(?:^|_)(?:KEY|PAT|AUTH)(?:_|$)", re.I
-)
 
 
 @dataclass
@@ -58,7 +55,7 @@ class Environment:
     def _note(self, name: str) -> None:
         """What is read may be a secret and gets masked, but for paths: masked, nobody could find a run's folder."""
         value = self.environ[name]
-        if not value.startswith("/") or _CREDENTIAL.search(name):
+        if not value.startswith("/") or CREDENTIAL.search(name):
             self.values.add(value)
 
 
@@ -131,7 +128,7 @@ class _Walk:
         return value
 
     def _note_reference(self, parent: Any, key: Any, path: tuple[str, ...], names: set[str]) -> None:
-        if "env" not in path[1:-1] and not any(_CREDENTIAL.search(name) for name in names):
+        if "env" not in path[1:-1] and not any(CREDENTIAL.search(name) for name in names):
             return
         self.environment.show = True
         try:

@@ -15,6 +15,7 @@ from airflow_gym_provider.config.compute import ComputeConfig, SlurmComputeConfi
 from airflow_gym_provider.config.driver import DriverConfig
 from airflow_gym_provider.config.errors import Problem, SubmitConfigError, without
 from airflow_gym_provider.config.fields import Line, StrictModel, refuse
+from airflow_gym_provider.config.hiding import hide
 from airflow_gym_provider.config.mounts import mount_source
 from airflow_gym_provider.config.otel import OtelConfig
 from airflow_gym_provider.config.placement import Placement, place
@@ -160,6 +161,10 @@ class SubmitConfig(StrictModel):
     def secret_values(self) -> frozenset[str]:
         """Return every text that was read from the environment, for masking. Empty texts are left out."""
         return self._secrets
+
+    def hide(self, text: str) -> str:
+        """Return the text without what was read from the environment, in whatever shape; see ``hiding.shapes``."""
+        return hide(text, self.secret_values())
 
     @contextmanager
     def hiding(self) -> Iterator[None]:

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import asyncssh
 
+from airflow_gym_provider.config.hiding import CREDENTIAL
 from airflow_gym_provider.exceptions import SlurmAnswerCutError, SlurmSessionRefusedError, SlurmUnreachableError
 from airflow_gym_provider.slurm.remote import Answer
 
@@ -33,10 +34,7 @@ _REFUSALS = (
 )
 
 # What a job has no business with: it would travel on with sbatch, whose default is to export the whole environment.
-_NOT_FOR_JOBS = re.compile(
-    r"^(_?AIRFLOW_|PYTHON|VIRTUAL_ENV|SUPERVISOR_)|(TOKEN|SECRET|PASSWORD|PASSPHRASE|API_?KEY|CREDENTIAL|PRIVATE_KEY)",
-    re.I,
-)
+_NOT_FOR_JOBS = re.compile(r"^(_?AIRFLOW_|PYTHON|VIRTUAL_ENV|SUPERVISOR_)", re.I)
 
 
 class _Reader(Protocol):
@@ -48,7 +46,9 @@ def local_environ(environ: Mapping[str, str]) -> dict[str, str]:
 
     A login over SSH never sees a worker's environment; local mode should not hand more of it to jobs than that.
     """
-    return {name: value for name, value in environ.items() if not _NOT_FOR_JOBS.search(name)}
+    return {
+        name: value for name, value in environ.items() if not (_NOT_FOR_JOBS.search(name) or CREDENTIAL.search(name))
+    }
 
 
 async def _drain(reader: _Reader, cap: int) -> bytes:

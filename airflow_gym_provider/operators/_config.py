@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +12,13 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.log import mask_secret
 
 from airflow_gym_provider.config import SubmitConfig, SubmitConfigError, SubmitConfigWarning, load_submit_config
+from airflow_gym_provider.config.hiding import CREDENTIAL, shapes
 from airflow_gym_provider.hooks.defaults import connection_defaults
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
     from airflow.sdk.definitions.context import Context
 
-_SHORTEST_SECRET = 5  # as for Airflow's masker: "1" or "true" would leave nothing readable
 ConfigSource = str | Path | Sequence[str | Path | Mapping[str, Any]] | Mapping[str, Any]
 
 
@@ -51,6 +51,10 @@ def load_config(
             raise AirflowFailException(f"The submit config cannot be used:\n{err}") from None
         except OSError as err:
             raise AirflowFailException(f"The submit config cannot be read: {err}") from None
+        except Exception:
+            # A fault of ours: nobody knows yet what was read, and the traceback is going to be written.
+            mask(value for name, value in environ.items() if CREDENTIAL.search(name))
+            raise
     for warning in caught:
         if issubclass(warning.category, SubmitConfigWarning):
             log.warning("submit config: %s", warning.message)
@@ -72,10 +76,12 @@ def _renderer(context: Context) -> Callable[[str], str]:
     return render
 
 
-def mask(values: frozenset[str] | set[str]) -> None:
-    """Register values with Airflow's masker, in this process and in the one that writes its log."""
-    for value in values:
-        mask_secret(value)
+def mask(values: Iterable[str]) -> None:
+    """Register values with Airflow's masker, in this process and in the one that writes its log: in all their shapes, and
+    but for those that are not `worth_hiding`, which would leave no line readable.
+    """
+    if found := shapes(values):
+        mask_secret(list[Any](found))
 
 
 def hidden(text: str, config: SubmitConfig) -> str:
@@ -83,10 +89,7 @@ def hidden(text: str, config: SubmitConfig) -> str:
 
     Airflow's masker serves the task's log file only: LocalExecutor copies the log to the scheduler's output as it was.
     """
-    for value in sorted(config.secret_values(), key=len, reverse=True):
-        if len(value) >= _SHORTEST_SECRET:
-            text = text.replace(value, "***")
-    return text
+    return config.hide(text)
 
 
 def forwarded(config: SubmitConfig, environ: Mapping[str, str]) -> dict[str, str]:

@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 """XCom of a try that failed: `reason`. Airflow clears it when the next try begins."""
 _LONGEST = 2000
 
+
+def without_secrets(reason: str) -> str:
+    """The text without what Airflow's masker knows. It looks after logs by itself, not after what is stored."""
+    from airflow.sdk.log import redact  # type: ignore[attr-defined]
+
+    return str(redact(reason))
+
+
 _log = logging.getLogger(__name__)
 
 
@@ -39,6 +47,7 @@ def reason_left(context: Context) -> Iterator[None]:
 
 def _leave(context: Context, reason: str) -> None:
     ti: Any = context["ti"]
+    reason = without_secrets(reason)
     # The failure is what counts: when Airflow does not take its reason, it is still raised.
     try:
         ti.xcom_push(key=xcom_keys.FAILURE, value={"reason": reason[:_LONGEST]})

@@ -29,7 +29,8 @@ for file in {logs}; do
   [ -s "$file" ] || continue
   frame tail "$(wc -c <"$file")"
   printf '%s\\n' "$file"
-  tail -c {size} -- "$file" | tail -n {lines}
+  # of a line that began before, the rest could be the rest of a secret
+  tail -c {size} -- "$file" | {{ [ "$(wc -c <"$file")" -le {size} ] || IFS= read -r _; tail -n {lines}; }}
 done
 """
 

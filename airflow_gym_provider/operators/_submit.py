@@ -101,8 +101,8 @@ def refusal_text(config: SubmitConfig, outcome: Outcome) -> tuple[bool, str]:
     """(whether to try again later, the words) for what sbatch refused."""
     said = read_sbatch(Answer(outcome.returncode or 1, outcome.stdout, outcome.stderr), config.cluster_name)
     if not isinstance(said, Refusal):
-        return True, outcome.text
-    return said.kind != "permanent", said.told(_blamed(config, said))
+        return True, config.hide(outcome.text)
+    return said.kind != "permanent", config.hide(said.told(_blamed(config, said)))
 
 
 def _blamed(config: SubmitConfig, said: Refusal) -> str:

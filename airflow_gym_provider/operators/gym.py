@@ -85,8 +85,12 @@ class _GymOperator(BaseOperator):
 
     def _rendered_environ(self, context: Context) -> dict[str, str]:
         """`environ` with its templates rendered. It is no template field: those are stored and shown."""
+        from airflow_gym_provider.operators._config import mask
+
         rendered: dict[str, str] = self.render_template(dict(self.environ or {}), context)
-        return {name: str(value) for name, value in rendered.items()}
+        found = {name: str(value) for name, value in rendered.items()}
+        mask(found.values())
+        return found
 
 
 class GymEvalOperator(_GymOperator):

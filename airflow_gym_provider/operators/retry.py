@@ -6,6 +6,7 @@ Airflow asks a retry policy in the worker for every failure, after a deferral to
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from airflow_gym_provider.exceptions import (
     SlurmSettingsError,
     SlurmUnreachableError,
 )
+from airflow_gym_provider.operators._failure import without_secrets
 from airflow_gym_provider.operators._memory import ChainMemory
 
 if TYPE_CHECKING:
@@ -62,7 +64,11 @@ class ChainRetryPolicy(RetryPolicy):
     def evaluate(
         self, exception: BaseException, try_number: int, max_tries: int, context: Context | None = None
     ) -> RetryDecision:
-        """Airflow's question after a failure; see the class."""
+        """Airflow's question after a failure; see the class. It stores the reason, so no secret is in it."""
+        decision = self._decide(exception, context)
+        return replace(decision, reason=without_secrets(decision.reason or ""))
+
+    def _decide(self, exception: BaseException, context: Context | None) -> RetryDecision:
         if isinstance(exception, ChainRetry):
             return self._again(exception, context)
         if isinstance(exception, _PEOPLE_MUST_ACT):

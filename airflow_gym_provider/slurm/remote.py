@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -95,7 +95,7 @@ class Frames(list[Frame]):
 class RemoteScript:
     """A complete program for `bash -s`, and the key to its output. Equal bodies give different nonces."""
 
-    text: str
+    text: str = field(repr=False)
     nonce: str
 
     @classmethod

@@ -8,12 +8,12 @@ two; of a burst only the last 16 KB are shown, of a line the first 2,000 charact
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from airflow_gym_provider.config.hiding import shapes
 from airflow_gym_provider.jobscript.quoting import quote
 from airflow_gym_provider.slurm.remote import Frames
 
@@ -21,7 +21,6 @@ __all__ = ["LogTail", "TailNews", "hidden_line", "read_tails", "tails_body"]
 
 MOST_BYTES = 16 * 1024
 MOST_CHARS = 2_000
-_SHORTEST_SECRET = 5  # as for Airflow's masker: "1" or "true" would leave nothing readable
 
 
 @dataclass(frozen=True)
@@ -50,12 +49,9 @@ class TailNews:
 def hidden_line(secrets: Iterable[str]) -> str:
     """The last line of a job.sh whose log may be followed: what is to be taken out of it, as escaped bytes.
 
-    A secret of several lines is hidden line by line, and each also as it stands within a JSON text.
+    A secret of several lines is hidden line by line, each in all its shapes: see `config.hiding`.
     """
-    texts = {line.strip("\r") for secret in secrets for line in secret.split("\n")}
-    texts |= {json.dumps(text)[1:-1] for text in texts}
-    found = sorted((text for text in texts if len(text) >= _SHORTEST_SECRET), key=lambda text: (-len(text), text))
-    words = ["".join(f"\\x{byte:02x}" for byte in text.encode()) for text in found]
+    words = ["".join(f"\\x{byte:02x}" for byte in text.encode()) for text in shapes(secrets) if "\n" not in text]
     return f"# hidden {' '.join([str(len(words)), *words, '.'])}\n"
 
 
