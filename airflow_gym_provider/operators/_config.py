@@ -77,8 +77,8 @@ def _renderer(context: Context) -> Callable[[str], str]:
 
 
 def mask(values: Iterable[str]) -> None:
-    """Register values with Airflow's masker, in this process and in the one that writes its log: in all their shapes, and
-    but for those that are not `worth_hiding`, which would leave no line readable.
+    """Register values with Airflow's masker, in this process and in the one that writes its log, in all their
+    shapes; but for those that are not `worth_hiding`, which would leave no line readable.
     """
     if found := shapes(values):
         mask_secret(list[Any](found))

@@ -103,7 +103,7 @@ def sbatch(state: dict, argv: list[str], turn: dict) -> str:
     answer = ""
     if turn.get("creates", turn.get("rc", 0) == 0):
         fields = {"name": found["job-name"], "dir": found["chdir"], "time": found.get("time"), "size": size}
-        job = make_job(state, fields | {"env": {**os.environ}} | turn.get("job", {}))
+        job = make_job(state, fields | {"env": {**os.environ}, "umask": os.umask(0)} | turn.get("job", {}))
         answer = f"{job['id']}\n"
         turn = {
             key: text.replace("{id}", str(job["id"])) if isinstance(text, str) else text for key, text in turn.items()

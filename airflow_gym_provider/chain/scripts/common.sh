@@ -1,6 +1,10 @@
 # What all of this package's scripts share. They run inside slurm/remote.sh, which gives frame, as_login and the nonce;
-# the Python builders put the gym_ settings above and the calls below. LC_ALL=C, umask 022.
+# the Python builders put the gym_ settings above and the calls below. LC_ALL=C.
 # shellcheck shell=bash disable=SC2154,SC2034,SC2317
+
+# Whatever the login's umask: who may write into the run's directories may put another job.sh in the place of ours.
+gym_umask=$(umask)
+umask "$(printf '%04o' $((gym_umask | 022)))"
 
 # A connection that breaks must not stop what has begun: an sbatch that was sent still has to be written down.
 trap '' HUP PIPE

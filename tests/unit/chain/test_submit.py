@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
+import os
+import shutil
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +21,26 @@ from airflow_gym_provider.chain import (
     StagedFile,
     submit_script,
 )
+from airflow_gym_provider.jobscript import quote
+
+TOOLS = (
+    "awk",
+    "base64",
+    "cat",
+    "chmod",
+    "cksum",
+    "cut",
+    "date",
+    "env",
+    "flock",
+    "grep",
+    "head",
+    "id",
+    "ls",
+    "mkdir",
+    "mv",
+)
+TOOLS += ("mv", "rm", "sed", "sha256sum", "sort", "stat", "tail", "timeout", "touch", "tr", "uname", "wc")
 
 
 def only(report):
@@ -76,6 +99,37 @@ def test_forwarded_values_reach_sbatch_alone(chains, slurm, tmp_path):
     (chains.directory() / "job.sh").unlink()
     assert "CANARY" not in text_of(Path(chains.run_dir))
     assert "CANARY" not in repr(StagedFile("job.sh", JOB, 0o600))
+
+
+def test_no_program_but_sbatch_is_given_a_secret_whatever_it_does(chains, slurm, tmp_path):
+    """Every program that the script starts tells its arguments and its environment: nothing else is seen by others."""
+    spies, log = tmp_path / "spies", tmp_path / "seen"
+    spies.mkdir()
+    for tool in TOOLS:
+        tell = f'{{ printf "%s\\n" "{tool} $*"; {shutil.which("env")}; }} >>{quote(str(log))}'
+        (spies / tool).write_text(f'#!/bin/bash\n{tell}\nexec {shutil.which(tool)} "$@"\n')
+        (spies / tool).chmod(0o755)
+    chains.environ = {"PATH": f"{slurm.root}/bin:{spies}:{os.environ['PATH']}"}
+    assert only(chains.submit(environ={"HF_TOKEN": "CANARY-1"})).kind is OutcomeKind.SUBMITTED
+    seen = log.read_text().splitlines()
+    assert {"base64", "sha256sum", "chmod", "mv", "timeout"} <= {line.partition(" ")[0] for line in seen}
+    # `timeout`, which starts sbatch, and `touch`, which tells when that was over, have sbatch's environment.
+    assert {line for line in seen if "CANARY" in line} == {"HF_TOKEN=CANARY-1"}
+    assert [line for line in seen if base64.b64encode(JOB.encode()).decode()[:20] in line] == []
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o027, 0o077])
+def test_nobody_else_may_write_where_a_job_script_lies_whatever_the_logins_umask(chains, slurm, umask):
+    previous = os.umask(umask)
+    try:
+        chains.submit()
+    finally:
+        os.umask(previous)
+    found = modes(Path(chains.run_dir)) | {".": Path(chains.run_dir).stat().st_mode & 0o777}
+    assert found["gpqa/job.sh"] == 0o600
+    assert {name: mode for name, mode in found.items() if mode & 0o022} == {}
+    assert found["gpqa"] == found["."] == 0o755 & ~umask
+    assert slurm.jobs[0]["umask"] == umask, "a job's own files are made as its account's always are"
 
 
 @pytest.mark.parametrize("name", ["UID", "A B", "", "1X", "A=B", "x;y"])
