@@ -186,8 +186,8 @@ gym_sbatch() {
   exec 3<&- 6>&- 7>&- 9>&-
   cd "$gym_dir" || exit 126
   umask "$gym_umask" # which the job inherits
-  set -- "$(type -P timeout)" -k 5 "$gym_sbatch_seconds" "$(type -P sbatch)" --parsable "--job-name=$gym_name" \
-    "--chdir=$gym_dir" ${gym_time:+"--time=$gym_time"} job.sh
+  local timeout sbatch
+  timeout=$(type -P timeout) sbatch=$(type -P sbatch)
   gym_forward
   as_login "$timeout" -k 5 "$gym_sbatch_seconds" "$sbatch" --parsable "--job-name=$gym_name" "--chdir=$gym_dir" \
     ${gym_time:+"--time=$gym_time"} job.sh </dev/null
