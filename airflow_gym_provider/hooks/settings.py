@@ -12,10 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import asyncssh
 
 from airflow_gym_provider.exceptions import SlurmSettingsError
 
@@ -23,7 +20,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Connection
 
 DEFAULT_POLL_FLOOR = 30.0
-_KEEPALIVE_SECONDS = 30
 _TEXTS = ("key_file", "private_key", "private_key_passphrase", "passphrase", "host_key", "known_hosts")
 
 
@@ -73,8 +69,11 @@ def _ciphers(conn_id: str, value: object) -> tuple[str, ...]:
 
 def _folder(conn_id: str, name: str, value: object) -> str | None:
     path = text_extra(conn_id, name, value)
-    if path and not path.startswith("/"):
-        raise SlurmSettingsError(f"Connection {conn_id!r}: extra {name!r} is {path!r}, it must be an absolute path")
+    if path and (not path.startswith("/") or not path.isprintable() or ":" in path):
+        raise SlurmSettingsError(
+            f"Connection {conn_id!r}: extra {name!r} is {path!r}, it must be one absolute path without a colon (which "
+            "would end it on PATH) or a control character"
+        )
     return path or None
 
 
@@ -84,7 +83,7 @@ class SshSettings:
 
     conn_id: str
     host: str
-    port: int
+    port: int | None
     username: str | None = None
     password: str | None = field(default=None, repr=False)
     key_file: str | None = None
@@ -93,6 +92,7 @@ class SshSettings:
     known_hosts: str | None = None
     host_key: str | None = None
     check_host_key: bool = True
+    trust_strangers: bool = False
     look_for_keys: bool = True
     connect_timeout: float = 30.0
     compress: bool = True
@@ -116,19 +116,17 @@ class SshSettings:
             raise SlurmSettingsError(f"Connection {conn_id!r} has no host, and the config no compute.<name>.hostname")
         if extra.get("private_key") and extra.get("key_file"):
             raise SlurmSettingsError(f"Connection {conn_id!r}: give key_file or private_key, not both")
-        known, host_key, check = _host_key_check(conn_id, extra)
+        trust = _host_key_check(conn_id, extra)
         return cls(
             conn_id=conn_id,
             host=host,
-            port=int(conn.port or 22),
+            port=int(conn.port) if conn.port else None,
             username=conn.login or None,
             password=conn.password or None,
             key_file=texts["key_file"],
             private_key=texts["private_key"],
             passphrase=texts["private_key_passphrase"] or texts["passphrase"],
-            known_hosts=known,
-            host_key=host_key,
-            check_host_key=check,
+            **trust,
             look_for_keys=str(extra.get("look_for_keys", "true")).lower() != "false",
             connect_timeout=_number(conn_id, "conn_timeout", extra.get("conn_timeout"), 30.0),
             compress=str(extra.get("compress", "true")).lower() != "false",
@@ -144,64 +142,20 @@ class SshSettings:
         """These settings without the connection's name and manners: equal for two that lead to the same in one way."""
         return replace(self, conn_id="", poll_floor=0.0, host_is_configs=False)
 
-    def asyncssh_options(self) -> dict[str, Any]:
-        """Keyword arguments of `asyncssh.connect`. Raises SlurmSettingsError for a key that cannot be read."""
-        options: dict[str, Any] = {
-            "host": self.host,
-            "port": self.port,
-            "connect_timeout": self.connect_timeout,
-            "login_timeout": self.connect_timeout,
-            "keepalive_interval": _KEEPALIVE_SECONDS,
-        }
-        if self.username:
-            options["username"] = self.username
-        if self.password:
-            options["password"] = self.password
-        if not self.compress:
-            options["compression_algs"] = None
-        if self.ciphers:
-            options["encryption_algs"] = list(self.ciphers)
-        return options | self._key_options() | self._host_key_options()
 
-    def _key_options(self) -> dict[str, Any]:
-        if self.private_key:
-            text = self.private_key.replace("\\n", "\n") if "\n" not in self.private_key else self.private_key
-            try:
-                return {"client_keys": [asyncssh.import_private_key(text, self.passphrase)]}
-            except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as err:
-                raise SlurmSettingsError(
-                    f"Connection {self.conn_id!r}: extra 'private_key' cannot be read: {err}"
-                ) from None
-        if self.key_file:
-            path = str(Path(self.key_file).expanduser())
-            try:
-                return {"client_keys": [asyncssh.read_private_key(path, self.passphrase)]}
-            except (OSError, asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as err:
-                raise SlurmSettingsError(
-                    f"Connection {self.conn_id!r}: key_file {path} cannot be read: {err}"
-                ) from None
-        return {} if self.look_for_keys else {"client_keys": None, "agent_path": None}
-
-    def _host_key_options(self) -> dict[str, Any]:
-        if not self.check_host_key:
-            return {"known_hosts": None}
-        if self.host_key:
-            return {"known_hosts": f"{self.host} {self.host_key}\n".encode()}
-        return {"known_hosts": self.known_hosts} if self.known_hosts else {}
-
-
-def _host_key_check(conn_id: str, extra: Mapping[str, Any]) -> tuple[str | None, str | None, bool]:
-    """(known_hosts file, "type key", whether to check) as the ssh provider reads the extras: strict by default."""
-    skip = extra.get("no_host_key_check", extra.get("ignore_hostkey_verification"))
+def _host_key_check(conn_id: str, extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of SshSettings, as the ssh provider reads the extras: strict by default."""
+    given = (extra.get(name) for name in ("no_host_key_check", "ignore_hostkey_verification"))
+    skip = _flag(next((value for value in given if value is not None), None))
     host_key = str(extra.get("host_key") or "").split()
-    if host_key and _flag(skip):
+    if host_key and skip:
         raise SlurmSettingsError(
             f"Connection {conn_id!r}: host_key is given and no_host_key_check is true: take one away"
         )
-    known = str(extra.get("known_hosts") or "")
+    if host_key:
+        # a bare key is an RSA key, as in the ssh provider
+        return {"host_key": " ".join(host_key[:2]) if len(host_key) > 1 else f"ssh-rsa {host_key[0]}"}
+    known = str(extra.get("known_hosts") or "").strip()
     # "none" is how the ssh provider's triggers are told not to check
-    unchecked = _flag(skip) or _flag(extra.get("allow_host_key_change")) or known.lower() == "none"
-    if not host_key:
-        return known or None, None, not unchecked
-    # a bare key is an RSA key, as in the ssh provider
-    return None, " ".join(host_key[:2]) if len(host_key) > 1 else f"ssh-rsa {host_key[0]}", True
+    check = not (_flag(extra.get("allow_host_key_change")) or known.lower() == "none")
+    return {"known_hosts": known or None, "check_host_key": check, "trust_strangers": skip}

@@ -24,11 +24,13 @@ from airflow_gym_provider.exceptions import (
     SlurmTransportError,
     SlurmUnreachableError,
 )
+from airflow_gym_provider.hooks.failures import connect_failure
 from airflow_gym_provider.hooks.loop import LoopThread
 from airflow_gym_provider.hooks.sessions import Sessions
 from airflow_gym_provider.hooks.settings import DEFAULT_POLL_FLOOR, SshSettings
 from airflow_gym_provider.hooks.shell import Shell, ShellEndedError
 from airflow_gym_provider.hooks.transport import run_local, run_ssh
+from airflow_gym_provider.hooks.way import find_way
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -85,6 +87,7 @@ class SlurmHook(BaseHook):
             )
         self._settings: SshSettings | None = None
         self._poll_floor = LOCAL_POLL_FLOOR if ssh_conn_id is None else DEFAULT_POLL_FLOOR
+        self._port = 22
         self._conn: Any = None
         self._connecting: asyncio.Lock | None = None
         self._sessions: Sessions | None = None
@@ -103,7 +106,8 @@ class SlurmHook(BaseHook):
         """The place in words, for messages."""
         if self.local:
             return "this machine"
-        host = f"{self._settings.host}:{self._settings.port} " if self._settings else ""
+        settings = self._settings
+        host = f"{settings.host}:{settings.port or self._port} " if settings else ""
         return f"{host}(connection {self.ssh_conn_id!r})"
 
     # -- settings -------------------------------------------------------------------------------------------------
@@ -304,22 +308,13 @@ class SlurmHook(BaseHook):
         if settings is None:
             raise SlurmSettingsError("The connection has not been read yet")
         # in a thread: reading a key with a passphrase takes a good part of a second
-        options = await asyncio.to_thread(settings.asyncssh_options)
+        way = await asyncio.to_thread(find_way, settings)
+        self._port = way.port
         try:
             async with asyncio.timeout(2 * settings.connect_timeout):
-                return await asyncssh.connect(**options)
-        except asyncssh.HostKeyNotVerifiable as err:
-            raise SlurmAuthenticationError(
-                f"{self.where}: the host key is not the trusted one: {err}. Put the right key into known_hosts or the "
-                "connection's extra host_key"
-            ) from None
-        except (asyncssh.PermissionDenied, asyncssh.PasswordChangeRequired, asyncssh.IllegalUserName) as err:
-            raise SlurmAuthenticationError(
-                f"{self.where}: login refused for user {settings.username or 'of this process'}: {err}. Check login "
-                "and key_file/private_key of the connection; a site that asks for a one-time code cannot be used so"
-            ) from None
-        except (OSError, asyncssh.Error) as err:  # TimeoutError is an OSError
-            raise SlurmUnreachableError(f"{self.where}: cannot connect: {str(err) or type(err).__name__}") from None
+                return await asyncssh.connect(**way.options)
+        except (OSError, asyncssh.Error, ValueError) as err:  # TimeoutError is an OSError
+            raise connect_failure(err, self.where, way) from None
 
     # -- closing --------------------------------------------------------------------------------------------------
 

@@ -66,7 +66,7 @@ def test_a_poll_interval_that_is_none(value):
 
 def test_defaults_are_strict_and_slow():
     settings = SshSettings.read(_connection(), {})
-    assert (settings.port, settings.check_host_key, settings.poll_floor) == (22, True, 30)
+    assert (settings.port, settings.check_host_key, settings.poll_floor) == (None, True, 30)
 
 
 def test_the_configs_hostname_counts_when_the_connection_has_none():
