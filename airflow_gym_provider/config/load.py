@@ -12,6 +12,7 @@ from airflow_gym_provider.config.defaults import ConfigDefaults, explained, fill
 from airflow_gym_provider.config.draft import Draft, read_sections
 from airflow_gym_provider.config.errors import Problem, SubmitConfigError, SubmitConfigWarning, without
 from airflow_gym_provider.config.resolve import Resolved, reading, resolve
+from airflow_gym_provider.config.rules.arguments import argument_warnings
 from airflow_gym_provider.config.rules.benchmarks import (
     command_problems,
     policy_problems,
@@ -73,7 +74,8 @@ def load_submit_config(
     if problems or draft.compute is None or draft.driver is None or draft.job is None or draft.otel is None:
         told = explained(problems, origins, defaults) if defaults else problems
         raise SubmitConfigError([without(resolved.read_values, problem) for problem in told])
-    for finding in [*idle, *(found for rule in _WARNINGS for found in rule(draft))]:
+    seen = argument_warnings(resolved.references)
+    for finding in [*idle, *seen, *(found for rule in _WARNINGS for found in rule(draft))]:
         warnings.warn(str(without(resolved.read_values, finding)), SubmitConfigWarning, stacklevel=2)
     return _finish(draft, resolved, environment, origins)
 

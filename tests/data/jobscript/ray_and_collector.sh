@@ -99,7 +99,9 @@ fi
 # The collector's configuration. The shell fills in hosts and job id; the token stays a reference that the collector
 # resolves from its environment.
 mkdir -p otel
-cat >otel/collector.yaml <<END_COLLECTOR_CONFIG
+rm -f otel/collector.yaml
+# Private, for the address may hold a credential.
+(umask 077 && cat >otel/collector.yaml) <<END_COLLECTOR_CONFIG
 extensions:
   health_check:
     endpoint: 0.0.0.0:13133

@@ -3,11 +3,19 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import re
+import warnings
 from typing import Any
 
 import pytest
 
-from airflow_gym_provider.config import EnvValue, SubmitConfig, SubmitConfigError, load_submit_config
+from airflow_gym_provider.config import (
+    EnvValue,
+    SubmitConfig,
+    SubmitConfigError,
+    SubmitConfigWarning,
+    load_submit_config,
+)
 from airflow_gym_provider.jobscript import render_job_script, results_spec
 
 from .builders import config, loaded, pair, pool, problems_of, vllm
@@ -115,6 +123,13 @@ def test_only_a_variables_name_may_follow(text: str) -> None:
     assert list(problems_of(with_env(FOO=text), environ={"A": "x", "1A": "x"})) == ["services.policy.env.FOO"]
 
 
+@pytest.mark.parametrize("kind", ["host", "runtime"])
+def test_a_secret_that_was_written_in_the_place_of_its_variables_name_is_not_repeated(kind: str) -> None:
+    problems = problems_of(with_env(TOKEN=f"{kind}:{SECRET}"), environ={"TOKEN": "x"})
+    assert list(problems) == ["services.policy.env.TOKEN"]
+    assert SECRET not in str(problems)
+
+
 @pytest.mark.parametrize("name", ["1A", "A-B", "A B", "", "A\n", "ä"])
 def test_an_entry_is_called_like_a_variable(name: str) -> None:
     assert any("environment variable" in what for what in problems_of(with_env(**{name: f"lit:{SECRET}"})).values())
@@ -181,3 +196,29 @@ def test_paths_from_the_environment_are_no_secrets_unless_their_name_says_so() -
     source["driver"]["benchmarks"]["gpqa"] = {"run": {"a": "${oc.env:MY_TOKEN}", "b": "${oc.env:OTHER}"}}
     environ = {"EVALS": "/scratch/evals", "MY_TOKEN": "/looks/like+a+path", "OTHER": "canary"}
     assert loaded(source, environ=environ).secret_values() == {"/looks/like+a+path", "canary"}
+
+
+EXPOSED = {
+    "driver.benchmarks.gpqa.run.judge.api_key": r"\${oc.env:MY_TOKEN}",
+    "driver.benchmarks.gpqa.prepare.headers": r"\${oc.env:MY_TOKEN}",
+    "services.policy.extra_args": "MY_TOKEN: host:MY_TOKEN into the env",
+    "compute.cluster.extra_args.comment": "MY_TOKEN: host:MY_TOKEN into the env",
+}
+
+
+@pytest.mark.parametrize("place", EXPOSED)
+def test_a_credential_that_would_be_an_argument_is_warned_of_with_the_way_round_it(place: str) -> None:
+    read = "--key=${oc.env:MY_TOKEN}"
+    with pytest.warns(SubmitConfigWarning, match=f"{re.escape(place)}: what is read from MY_TOKEN is seen") as warned:
+        load_submit_config(config({"policy": vllm()}), [f"++{place}='{read}'"], {"MY_TOKEN": SECRET})
+    told = "\n".join(str(item.message) for item in warned)
+    assert EXPOSED[place] in told and SECRET not in told
+
+
+def test_what_reaches_its_program_in_another_way_is_not_warned_of() -> None:
+    source = config({"policy": vllm(env={"A": "lit:${oc.env:MY_TOKEN}"}, pre_command="login ${oc.env:MY_TOKEN}")})
+    source["driver"]["env"] = {"MY_TOKEN": "host:MY_TOKEN"}
+    source["driver"]["benchmarks"]["gpqa"] = {"run": {"key": r"\${oc.env:MY_TOKEN}", "path": "${oc.env:SCRATCH}"}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SubmitConfigWarning)
+        load_submit_config(source, environ={"MY_TOKEN": SECRET, "SCRATCH": "/s"})

@@ -50,6 +50,11 @@ def _settings(played: Played) -> dict[str, Any]:
     return read(yaml.safe_load((played.folder / "otel" / "collector.yaml").read_text()))
 
 
+def test_what_the_collector_is_told_is_nobody_elses_business(tmp_path: Path) -> None:
+    played = _play(_tree({"endpoint": "https://me:pass@otlp.example.com"}), tmp_path)
+    assert (played.folder / "otel" / "collector.yaml").stat().st_mode & 0o777 == 0o600
+
+
 def test_what_the_collector_is_told(tmp_path: Path) -> None:
     played = _play(_tree(), tmp_path)
     assert played.status == 0

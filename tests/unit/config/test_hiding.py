@@ -1,0 +1,95 @@
+"""Secrets are found in every shape that a text may hold them in; what is no secret stays readable."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shlex
+import time
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_gym_provider.config.hiding import CREDENTIAL, hide, shapes, worth_hiding
+from airflow_gym_provider.jobscript import quote as bash_word
+
+SHAPES = {
+    "plain": str,
+    "json": json.dumps,
+    "json, not escaped": lambda text: json.dumps(text, ensure_ascii=False),
+    "repr": repr,
+    "a shell word": shlex.quote,
+    "a shell word of ours": bash_word,
+    "url": lambda text: quote(text, safe=""),
+    "a url's path": quote,
+    "a form": quote_plus,
+    "base64": lambda text: base64.b64encode(text.encode()).decode(),
+    "base64 for urls": lambda text: base64.urlsafe_b64encode(text.encode()).decode(),
+    "basic authentication": lambda text: base64.b64encode(b"me:" + text.encode() + b":x").decode(),
+    "behind one character": lambda text: base64.b64encode(b":" + text.encode()).decode(),
+}
+SECRETS = [
+    "hf_Abc123Def456",
+    'it\'s a "quoted" $HOME `id` \\ secret',
+    "zählwerk-ünicode/with+signs&more=x?y",
+    "a secret with its newline\n",
+    "-----BEGIN KEY-----\nMIIabc+def/ghi=\n-----END KEY-----\n",
+    "x" * 100_000,
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("secret", SECRETS[:-1])
+def test_a_secret_is_taken_out_in_whatever_shape(secret: str, shape: str) -> None:
+    for piece in {secret, *filter(worth_hiding, secret.split("\n"))}:
+        text = hide(f"before {SHAPES[shape](piece)} after", [secret])
+        assert text.startswith("before ") and text.endswith(" after")
+        # What base64 makes of its ends belongs to what stands beside it as well.
+        most = {"basic authentication": 14, "behind one character": 10, "base64": 6, "base64 for urls": 6}.get(shape, 3)
+        assert "***" in text and len(text) - len("before *** after") <= most
+
+
+@given(
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0*"), min_size=8, max_size=60).filter(
+        worth_hiding
+    )
+)
+def test_nothing_of_a_secret_is_left(secret: str) -> None:
+    text = "\n".join(make(secret) for make in SHAPES.values())
+    hidden = hide(text, [secret])
+    assert secret not in hidden
+    assert base64.b64encode(secret.encode()).decode()[: len(secret.encode()) // 3 * 4] not in hidden
+    assert json.dumps(secret)[1:-1] not in hidden
+
+
+def test_a_long_secret_is_hidden_in_bounded_time_and_space() -> None:
+    begun = time.process_time()
+    assert hide(f"a {SECRETS[-1]} b", SECRETS) == "a *** b"
+    assert sum(map(len, shapes(SECRETS[-1:]))) <= 200_000
+    assert time.process_time() - begun < 1
+
+
+@pytest.mark.parametrize(
+    "value", ["", "1", "true", "True", "0", "yes", "false", "FALSE", "debug", "localhost", "8000", "16384"]
+)
+def test_what_stands_in_every_log_is_no_secret(value: str) -> None:
+    text = f"ports 8000 and 16384, debug: {value} true false 1 0 yes localhost"
+    assert shapes([value]) == [] and hide(text, [value]) == text
+
+
+def test_the_longer_of_two_secrets_goes_first() -> None:
+    assert hide("canary-and-more canary", ["canary", "canary-and-more"]) == "*** ***"
+
+
+@pytest.mark.parametrize(
+    "name", ["HF_TOKEN", "OPENAI_API_KEY", "wandb_key", "GH_PAT", "PASSWORD", "SSH_PASSPHRASE", "X_AUTH"]
+)
+def test_variables_that_hold_credentials_are_known_by_their_names(name: str) -> None:
+    assert CREDENTIAL.search(name)
+
+
+@pytest.mark.parametrize("name", ["PATH", "KEYBOARD", "AUTHOR", "SCRATCH", "PATCH_LEVEL", "MONKEY"])
+def test_others_are_not(name: str) -> None:
+    assert not CREDENTIAL.search(name)
