@@ -129,7 +129,7 @@ async def test_no_slurm_at_all(test, tmp_path, monkeypatch):
     ("extra", "told"),
     [
         ({"poll_interval": "soon"}, "extra 'poll_interval' is 'soon'"),
-        ({"slurm_bin": "bin"}, "extra 'slurm_bin' is 'bin', it must be an absolute path"),
+        ({"slurm_bin": "bin"}, "extra 'slurm_bin' is 'bin', it must be one absolute path"),
         ({"key_file": "/no/key"}, "key_file /no/key cannot be read"),
         ({"host_key": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAILIT9R1bXhJ0aDXMrExy5eyZN3x5+vU5jMoxCzM0trRe"}, "host key"),
     ],
