@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow.sdk import BaseHook
-
 from airflow_gym_provider.config.defaults import ConfigDefaults
 
 if TYPE_CHECKING:
@@ -16,11 +14,15 @@ _FILL = ("account", "partition", "output_path")
 
 
 def connection_defaults(ssh_conn_id: str | None) -> ConfigDefaults | None:
-    """The defaults of a connection, for `load_submit_config`; None without one. Raises when Airflow has no such.
+    """The defaults of a connection, for `load_submit_config`; None without one. Raises as `given_connection`.
 
     The order is config > connection > default: an empty extra counts as none.
     """
-    return read_defaults(BaseHook.get_connection(ssh_conn_id)) if ssh_conn_id else None
+    if not ssh_conn_id:
+        return None
+    from airflow_gym_provider.hooks.missing import given_connection
+
+    return read_defaults(given_connection(ssh_conn_id))
 
 
 def read_defaults(conn: Connection) -> ConfigDefaults:

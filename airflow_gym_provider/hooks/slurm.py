@@ -26,6 +26,7 @@ from airflow_gym_provider.exceptions import (
 )
 from airflow_gym_provider.hooks.failures import connect_failure
 from airflow_gym_provider.hooks.loop import LoopThread
+from airflow_gym_provider.hooks.missing import given_connection
 from airflow_gym_provider.hooks.sessions import Sessions
 from airflow_gym_provider.hooks.settings import DEFAULT_POLL_FLOOR, SshSettings
 from airflow_gym_provider.hooks.shell import Shell, ShellEndedError
@@ -113,9 +114,12 @@ class SlurmHook(BaseHook):
     # -- settings -------------------------------------------------------------------------------------------------
 
     def load(self) -> SshSettings | None:
-        """Read the connection, once; None when local. Asks Airflow, so not from an event loop."""
+        """Read the connection, once; None when local. Asks Airflow, so not from an event loop.
+
+        Raises SlurmSettingsError for one that is not there or cannot be right.
+        """
         if not self.local and self._settings is None:
-            self.use(self.get_connection(str(self.ssh_conn_id)))
+            self.use(given_connection(str(self.ssh_conn_id)))
         return self._settings
 
     async def aload(self) -> SshSettings | None:
