@@ -13,6 +13,7 @@ from airflow_gym_provider.config.fields import (
     Duration,
     Line,
     Plain,
+    Script,
     StrictModel,
     Text,
     as_flag,
@@ -72,7 +73,7 @@ class BenchmarkRunConfig(StrictModel):
 
     prepare: dict[Line, Plain] = Field(default_factory=dict)
     run: dict[Line, Plain] = Field(default_factory=dict)
-    command: Text | None = None
+    command: Script | None = None
     resumable: Annotated[
         Annotated[bool, BeforeValidator(_read_resumable_flag), Tag("(flag)")]
         | Annotated[ResumeConfig, Tag("(limits)")],

@@ -11,6 +11,7 @@ from pydantic_core import CoreSchema, core_schema
 from airflow_gym_provider.config.fields import VARIABLE_NAME, as_text, kind_of, refuse
 
 Kind = Literal["lit", "host", "runtime"]
+_MOST_BYTES = 131_071  # with its name; MAX_ARG_STRLEN less the closing NUL
 _KINDS: tuple[Kind, ...] = ("lit", "host", "runtime")
 _PREFIXES = "start it with lit: (a literal), host: (a variable of the submitting shell) or runtime: (one of the job's)"
 
@@ -95,9 +96,22 @@ def _host_value(name: str, context: Mapping[str, Any]) -> str:
     if name not in environ:
         raise refuse(f"host:{name} is not set in the submitting environment; set {name}, or use runtime:{name}")
     value = environ[name]
-    if "\x00" in value:
-        raise refuse(f"the value of {name} holds a NUL character, which no program can be given")
+    if fault := value_fault(name, value):
+        raise refuse(f"the value of {name} {fault}")
     return value
+
+
+def value_fault(name: str, value: str) -> str | None:
+    """Return why no process can have this variable, without its value; None when one can."""
+    if "\x00" in value:
+        return "holds a NUL character, which no program can be given"
+    try:
+        size = len(name) + 1 + len(value.encode())
+    except UnicodeEncodeError:
+        return "is not valid UTF-8, in which it would be sent; encode it, as in base64"
+    if size > _MOST_BYTES:
+        return f"has {size} bytes with its name, and Linux passes at most {_MOST_BYTES} in one variable; use a file"
+    return None
 
 
 def read_env_name(value: Any) -> str:

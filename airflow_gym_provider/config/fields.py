@@ -11,7 +11,8 @@ from pydantic_core import PydanticCustomError
 from airflow_gym_provider.config.durations import DURATION_FORMS, parse_duration
 from airflow_gym_provider.config.scalars import Scalar, plain_value
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\x85]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_LONGEST_LINE = 131_000  # bytes; Linux passes 131,071 in one argument, which may have an option's name in it
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})\Z")
 _NUMBER = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?\Z")
 _TRUE, _FALSE = {"true", "yes", "on", "1"}, {"false", "no", "off", "0"}
@@ -52,7 +53,25 @@ def as_line(value: Any) -> str:
     if not text.strip():
         raise refuse("must not be empty")
     if _CONTROL.search(text):
-        raise refuse(f"{text!r} holds a line break or control character; write it on one line")
+        raise refuse(f"{shown(text)} holds a line break or control character; write it on one line")
+    if (size := len(text.encode())) > _LONGEST_LINE:
+        raise refuse(f"has {size} bytes, and no program can be given more than {_LONGEST_LINE} in an argument")
+    return text
+
+
+def as_argument(value: Any) -> str:
+    """Return a line that a program takes for what it is: it does not begin like an option."""
+    text = as_line(value)
+    if text.startswith("-"):
+        raise refuse(f"{shown(text)} starts with a dash and would be read as an option; write ./ before a path")
+    return text
+
+
+def as_script(value: Any) -> str:
+    """Return shell text, which sbatch takes only with plain line breaks."""
+    text = as_text(value)
+    if "\r\n" in text:
+        raise refuse("holds DOS line breaks (\\r\\n), and sbatch takes no script with one; end its lines with \\n")
     return text
 
 
@@ -181,6 +200,8 @@ def _at_least(least: int, most: int | None = None) -> BeforeValidator:
 
 Text = Annotated[str, BeforeValidator(as_text)]
 Line = Annotated[str, BeforeValidator(as_line)]
+Argument = Annotated[str, BeforeValidator(as_argument)]
+Script = Annotated[str, BeforeValidator(as_script)]
 Flag = Annotated[bool, BeforeValidator(as_flag)]
 Number = Annotated[float, BeforeValidator(as_number)]
 Duration = Annotated[str, BeforeValidator(as_duration)]

@@ -10,12 +10,14 @@ from pydantic import Field, field_validator, model_validator
 
 from airflow_gym_provider.config.env import Env
 from airflow_gym_provider.config.fields import (
+    Argument,
     Count,
     CountOrZero,
     Flag,
     Line,
     Number,
     Port,
+    Script,
     StrictModel,
     Text,
     as_int,
@@ -57,7 +59,7 @@ class BaseServiceConfig(StrictModel):
     health_check: HealthCheckConfig | None = None
     env: Env = Field(default_factory=dict)
     mounts: Mounts = Field(default_factory=list)
-    pre_command: Text = ""
+    pre_command: Script = ""
 
     @property
     def gpu_factors(self) -> dict[str, int]:
@@ -87,7 +89,7 @@ class BaseServiceConfig(StrictModel):
 class BaseModelServiceConfig(BaseServiceConfig):
     """A service that serves a model and can be the policy. Its health check defaults to ``/health`` on ``port``."""
 
-    model: Line
+    model: Argument
     port: Port = 8000
     served_model_name: Line | None = None
     metrics_prefix: ClassVar[str]

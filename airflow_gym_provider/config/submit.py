@@ -13,6 +13,7 @@ from pydantic import Field, PrivateAttr, field_validator
 
 from airflow_gym_provider.config.compute import ComputeConfig, SlurmComputeConfig
 from airflow_gym_provider.config.driver import DriverConfig
+from airflow_gym_provider.config.env import value_fault
 from airflow_gym_provider.config.errors import Problem, SubmitConfigError, without
 from airflow_gym_provider.config.fields import Line, StrictModel, refuse
 from airflow_gym_provider.config.hiding import hide
@@ -47,6 +48,8 @@ class JobConfig(StrictModel):
             raise refuse(f"{path!r} is the root of the filesystem; name a directory for the runs")
         if ":" in path or "," in path:
             raise refuse(f"{path!r} holds a colon or comma, which a bind mount of the directory cannot carry")
+        if "${" in path:
+            raise refuse(f"{path!r} holds '${{', which Gym would take for an interpolation; use another directory")
         return path
 
 
@@ -209,8 +212,8 @@ class SubmitConfig(StrictModel):
             if value is None or (not value and self.otel.enabled and name == self.otel.token_env):
                 state = "not set" if value is None else "empty"
                 problems.append(Problem(where, f"{name} is {state} in the submitting environment; set it"))
-            elif "\x00" in value:
-                problems.append(Problem(where, f"the value of {name} holds a NUL character"))
+            elif fault := value_fault(name, value):
+                problems.append(Problem(where, f"the value of {name} {fault}"))
             else:
                 values[name] = value
         if problems:

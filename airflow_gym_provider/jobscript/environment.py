@@ -10,13 +10,16 @@ import re
 from collections.abc import Iterator, Mapping
 
 from airflow_gym_provider.config import EnvValue, Problem, SubmitConfigError
-from airflow_gym_provider.jobscript.quoting import MAX_WORD_BYTES, quote
+from airflow_gym_provider.jobscript.quoting import MAX_ARGUMENTS_BYTES, MAX_WORD_BYTES, quote
 
-# Read-only in bash, or values that bash makes up whenever they are read.
+# Read-only in bash, or values that bash makes up whenever they are read or a program is started.
 _BASH_OWN = re.compile(
-    "BASHOPTS|BASHPID|BASH_(ARGC|ARGV|LINENO|SOURCE|VERSINFO)|DIRSTACK|EPOCHREALTIME|EPOCHSECONDS|EUID|FUNCNAME|GROUPS"
-    "|HISTCMD|LINENO|PPID|RANDOM|SECONDS|SHELLOPTS|SRANDOM|UID"
+    "_|BASHOPTS|BASHPID|BASH_(ALIASES|ARGC|ARGV|ARGV0|CMDS|COMMAND|LINENO|MONOSECONDS|REMATCH|SOURCE|SUBSHELL|TRAPSIG"
+    "|VERSINFO)|DIRSTACK|EPOCHREALTIME|EPOCHSECONDS|EUID|FUNCNAME|GROUPS|HISTCMD|LINENO|OPTIND|PIPESTATUS|PPID|RANDOM"
+    "|SECONDS|SHELLOPTS|SHLVL|SRANDOM|UID"
 )
+# Variables of the steps' own text (templates/*_body.sh.j2).
+_STEPS_OWN = re.compile("gym_checkout|gym_file|gateway_program|metrics_port|ray_address|serve|symmetric")
 
 
 def export_lines(env: Mapping[str, EnvValue], place: str) -> list[str]:
@@ -26,7 +29,8 @@ def export_lines(env: Mapping[str, EnvValue], place: str) -> list[str]:
     VAR there, the entry stays unset, since an empty CUDA_VISIBLE_DEVICES would mean something else than none.
     Runtime entries come first and in an order in which no entry reads a name that another one has just set.
 
-    Raises SubmitConfigError for names that bash keeps for itself and for values that no variable can hold.
+    Raises SubmitConfigError for names that bash or the step keeps for itself and for values that no variable can hold,
+    or that are too large together.
     """
     problems: list[Problem] = []
     runtime = {name: value.value for name, value in env.items() if value.kind == "runtime"}
@@ -34,8 +38,14 @@ def export_lines(env: Mapping[str, EnvValue], place: str) -> list[str]:
     for name, value in env.items():
         if _BASH_OWN.fullmatch(name):
             problems.append(Problem(f"{place}.{name}", "bash keeps this variable for itself; use another name"))
+        elif _STEPS_OWN.fullmatch(name):
+            problems.append(Problem(f"{place}.{name}", "the job script uses this variable itself; use another name"))
         elif value.kind != "runtime":
             lines.extend(_literal_line(name, value, f"{place}.{name}", problems))
+    size = sum(len(value.value.encode(errors="replace")) for value in env.values() if value.kind != "runtime")
+    if size > MAX_ARGUMENTS_BYTES:
+        told = f"the values have {size} bytes together, and a program gets {MAX_ARGUMENTS_BYTES} at most; use files"
+        problems.append(Problem(place, told))
     if problems:
         raise SubmitConfigError(problems)
     return lines

@@ -2,7 +2,7 @@
 
 `extra_args` is appended to a command verbatim, so quotes, ``$VAR`` and ``$(…)`` in it work as in a shell. It is one
 command's arguments all the same: a line break between words is a blank, a comment is dropped, and an unquoted
-``; & | < > ( ) * ?`` is a character of its word, never a second command, a redirection or a pattern for file names.
+``; & | < > ( ) * ? [`` is a character of its word, never a second command, a redirection or a pattern for file names.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from airflow_gym_provider.config import Problem, SubmitConfigError
+from airflow_gym_provider.config.fields import shown
+from airflow_gym_provider.jobscript.quoting import MAX_WORD_BYTES
 
-_LITERAL = ";&|<>()*?"
+_LITERAL = ";&|<>()*?["
 
 
 @dataclass(frozen=True)
@@ -25,14 +27,27 @@ class RawWord:
 
 
 def split_flags(text: str, place: str) -> list[RawWord]:
-    """The words of `text`. Raises SubmitConfigError naming `place` when a quote or a substitution is never closed."""
+    """The words of `text`. Raises SubmitConfigError naming `place` when a quote or a substitution is never closed, and
+    for a word that is longer than an argument may be or that sbatch would not take in a script.
+    """
     try:
-        return list(_Scanner(text).words())
+        words = list(_Scanner(text).words())
     except ValueError as error:
-        problem = Problem(
-            place, f"{error} in {text!r}; it is read as a shell would read it, so close it or put it in quotes"
-        )
-        raise SubmitConfigError([problem]) from None
+        told = f"{error} in {shown(text)}; it is read as a shell would read it, so close it or put it in quotes"
+        raise SubmitConfigError([Problem(place, told)]) from None
+    faults = [fault for word in words if (fault := _fault(word))]
+    if faults:
+        raise SubmitConfigError(Problem(place, fault) for fault in faults)
+    return words
+
+
+def _fault(word: RawWord) -> str | None:
+    if "\r\n" in word.raw:
+        return "holds a DOS line break (\\r\\n) in quotes, and sbatch takes no script with one; end lines with \\n"
+    size = len(word.value.encode())
+    if size > MAX_WORD_BYTES:
+        return f"one word has {size} bytes and Linux passes at most {MAX_WORD_BYTES} in an argument; use a file"
+    return None
 
 
 def join_flags(words: Collection[RawWord]) -> str:
@@ -101,14 +116,17 @@ class _Scanner:
             piece = self._substitution()
             return piece, piece
         self.at += 1
-        return ("\\" + char if char in _LITERAL else char), char
+        # Not by a backslash: after a byte beyond ASCII it may be half of a character to bash, as `quote` explains.
+        return (f"'{char}'" if char in _LITERAL else char), char
 
     def _escaped(self) -> tuple[str, str]:
         piece = self.text[self.at : self.at + 2]
         if len(piece) < 2:
             raise ValueError("it ends with a lone backslash")
         self.at += 2
-        return ("", "") if piece == "\\\n" else (piece, piece[1])
+        if piece == "\\\n":
+            return "", ""
+        return ('"\'"' if piece[1] == "'" else f"'{piece[1]}'"), piece[1]
 
     def _until(self, close: str, what: str) -> str:
         end = self.text.find(close, self.at + 1)

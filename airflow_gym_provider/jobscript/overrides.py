@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from airflow_gym_provider.config import Problem, SubmitConfigError
-from airflow_gym_provider.jobscript.quoting import MAX_WORD_BYTES, check_text
+from airflow_gym_provider.jobscript.quoting import MAX_ARGUMENTS_BYTES, MAX_WORD_BYTES, check_text
 
 _BARE = re.compile(r"[A-Za-z_/][A-Za-z0-9_.:/-]*")
 _RESERVED = {"true", "false", "null", "nan", "inf"}
@@ -38,6 +38,10 @@ def override_tokens(values: Mapping[str, object], place: str) -> list[str]:
             tokens.append(_token(path, value))
         except ValueError as error:
             problems.append(Problem(f"{place}.{path}", str(error)))
+    size = sum(len(token.encode(errors="replace")) for token in tokens)
+    if size > MAX_ARGUMENTS_BYTES:
+        told = f"the arguments have {size} bytes together, and a program gets {MAX_ARGUMENTS_BYTES} at most; use a file"
+        problems.append(Problem(place, told))
     if problems:
         raise SubmitConfigError(problems)
     return tokens

@@ -12,9 +12,14 @@ import re
 MAX_WORD_BYTES = 131_072 - 1
 """Longest single argument or ``NAME=value`` in bytes: Linux's MAX_ARG_STRLEN (128 KiB) less its closing NUL."""
 
+MAX_ARGUMENTS_BYTES = 2_000_000
+"""Arguments and environment of one program together, in bytes: Linux takes a quarter of the stack for them, which is
+8 MiB unless a site says otherwise."""
+
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 # What would break a line in two, or in some reader's eyes: C0 and C1 controls and Unicode's own line separators.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_NOT_ASCII = re.compile("[^ -~]")
 _SHORT = {"\n": r"\n", "\t": r"\t", "\r": r"\r", "\\": r"\\", "'": r"\'"}
 
 
@@ -23,8 +28,9 @@ def quote(text: str) -> str:
 
     Plain words come back as they are, so that scripts stay readable. A text with line breaks or other control
     characters takes bash's ``$'…'`` form: the result never spans lines, which is why no value can end a
-    here-document or look like a directive. Quoting does not stop a program from reading a word with a leading dash
-    as an option; that is the caller's business.
+    here-document or look like a directive. No backslash of ours ever follows a byte beyond ASCII: in the character sets
+    of some sites (GBK, Shift-JIS) the two would be one character to bash, and what was escaped would be bare. Quoting
+    does not stop a program from reading a word with a leading dash as an option; that is the caller's business.
 
     Raises ValueError for what no process argument or variable can hold: a NUL, or text that is not valid UTF-8.
     """
@@ -76,24 +82,21 @@ def heredoc_delimiter(stem: str, body: str) -> str:
     return candidate
 
 
-def heredoc_text(text: str) -> str:
-    """`text` for a here-document whose delimiter is not quoted, so that the shell leaves every character as it is."""
-    return re.sub(r"([\\$`])", r"\\\1", text)
-
-
 def collector_yaml(text: str) -> str:
     """`text` as a YAML string in a collector's configuration, inside a here-document that the shell expands.
 
-    Three readers take their turn: the shell, YAML, and the collector, for which a ``$`` starts a reference.
+    Three readers take their turn: the shell, YAML, and the collector, for which a ``$`` starts a reference. ASCII only,
+    for the reason that `quote` gives.
     """
     quoted = json.dumps(text.replace("$", "$$"), ensure_ascii=False)
-    return heredoc_text(_CONTROL.sub(lambda char: f"\\u{ord(char[0]):04x}", quoted))
+    plain = _NOT_ASCII.sub(lambda char: f"\\U{ord(char[0]):08x}", quoted)
+    return re.sub(r"([\\$`])", r"\\\1", plain)
 
 
 def _ansi_c(char: str) -> str:
     if char in _SHORT:
         return _SHORT[char]
-    if _CONTROL.match(char):
+    if _NOT_ASCII.match(char):
         # Bytes rather than \u escapes: bash expands those according to its locale, and a batch job may run in C.
         return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8"))
     return char

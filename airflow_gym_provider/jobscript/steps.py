@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from airflow_gym_provider.config import Problem, SubmitConfigError
 from airflow_gym_provider.jobscript.names import file_stem
-from airflow_gym_provider.jobscript.quoting import heredoc_delimiter, quote
+from airflow_gym_provider.jobscript.quoting import MAX_WORD_BYTES, heredoc_delimiter, quote
 from airflow_gym_provider.jobscript.templating import render_template
 
 ONE_TASK = ("--overlap", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1")
@@ -66,10 +67,18 @@ class Step:
         if self.container is not None:
             options += ["--no-container-mount-home", quote(f"--container-image={self.container}")]
             if self.mounts:
-                options.append(quote("--container-mounts=" + ",".join(bind_mounts(self.mounts))))
+                mounts = "--container-mounts=" + ",".join(bind_mounts(self.mounts))
+                _check_length(f"the mounts of {self.name}", mounts)
+                options.append(quote(mounts))
             if self.workdir is not None:
                 options.append(quote(f"--container-workdir={self.workdir}"))
         return options
+
+
+def _check_length(place: str, word: str) -> None:
+    if (size := len(word.encode())) > MAX_WORD_BYTES:
+        told = f"together they make an argument of {size} bytes and Linux passes at most {MAX_WORD_BYTES}; mount less"
+        raise SubmitConfigError([Problem(place, told)])
 
 
 def bind_mounts(mounts: Sequence[str]) -> list[str]:

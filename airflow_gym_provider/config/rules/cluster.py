@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from airflow_gym_provider.config.draft import Draft
@@ -9,6 +10,10 @@ from airflow_gym_provider.config.errors import Problem
 from airflow_gym_provider.config.placement import place
 
 _PREFIXES_OF_SLURM = ("SLURM_", "SLURMD_")
+_NOT_PASSED_ON = re.compile(
+    "_|_gym_.*|BASH(OPTS|PID|_ARGV0|_COMMAND|_MONOSECONDS|_SUBSHELL|_VERSINFO)|EPOCH(REALTIME|SECONDS)|E?UID|PPID|S?RANDOM"
+    "|SECONDS|SHELLOPTS|SHLVL"
+)
 _FROM_SCHEDULER = frozenset({"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"})
 
 
@@ -26,6 +31,9 @@ def directive_problems(draft: Draft) -> Iterator[Problem]:
     for number, name in enumerate(draft.compute.forward_env):
         if name.startswith("SBATCH_") or name == "SLURM_CLUSTERS":
             what = f"{name} would override directives of the job script; set the field or extra_args instead"
+            yield Problem(f"{where}.forward_env.{number}", what)
+        elif _NOT_PASSED_ON.fullmatch(name):
+            what = f"bash keeps {name} for itself, so its value would not arrive; use another name"
             yield Problem(f"{where}.forward_env.{number}", what)
 
 

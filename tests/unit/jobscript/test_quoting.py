@@ -4,11 +4,12 @@ import shlex
 import subprocess
 
 import pytest
+import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from airflow_gym_provider.jobscript import quote
-from airflow_gym_provider.jobscript.quoting import heredoc_delimiter, heredoc_text, quote_directive
+from airflow_gym_provider.jobscript.quoting import collector_yaml, heredoc_delimiter, quote_directive
 
 from .texts import NASTY, TEXT
 
@@ -79,10 +80,23 @@ def test_a_directive_means_the_same_to_sbatch_and_to_a_shell(text: str) -> None:
     assert _sbatch_words(word) == shlex.split(word, comments=True) == [f"--comment={text}"]
 
 
+@given(st.lists(TEXT, min_size=1, max_size=8))
+@example(NASTY)
+def test_a_text_in_the_collectors_yaml_is_read_back_by_yaml_after_the_shell(texts: list[str]) -> None:
+    lines = "\n".join(f"- {collector_yaml(text)}" for text in texts)
+    read = yaml.safe_load(_bash(f"cat <<END_OF_IT\n{lines}\nEND_OF_IT\n"))
+    assert [text.replace("$$", "$") for text in read] == [text.replace("$$", "$") for text in texts]
+
+
 @given(TEXT)
-def test_an_unquoted_here_document_keeps_escaped_text(text: str) -> None:
-    body = "x" + text.replace("\n", " ") + "x"
-    assert _bash(f"cat <<END_OF_IT\n{heredoc_text(body)}\nEND_OF_IT\n") == body.encode() + b"\n"
+@example(NASTY[0])
+@example("".join(NASTY))
+def test_what_is_escaped_stays_so_in_every_character_set(text: str) -> None:
+    """In GBK, Big5 and Shift-JIS a byte beyond ASCII and a backslash after it are one character."""
+    word = quote(text)
+    assert collector_yaml(text).isascii()
+    assert word.isascii() or not any("'" in part for part in word[1:-1].split("'\\''"))
+    assert word.isascii() or word[0] == word[-1] == "'"  # in which a backslash is nothing else
 
 
 def test_a_delimiter_is_never_a_line_of_the_body() -> None:

@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import settings
 
 from airflow_gym_provider.config import SubmitConfigError
 from airflow_gym_provider.jobscript import quote, render_job_script
 
 from .stage import Job, config, config_of, literal, play
-from .texts import LINE, NASTY, SHORT_TEXT, TEXT
+from .texts import NASTY
 
 settings.load_profile("jobscript")
 
@@ -63,57 +62,6 @@ def test_a_service_gets_its_flags_and_the_driver_its_own_image(tmp_path: Path) -
 def test_flags_that_are_not_set_are_not_passed(tmp_path: Path) -> None:
     (vllm,) = play(Job(config_of(_tree()), expect={"vllm": 1}), tmp_path).of("vllm")
     assert vllm.argv == ["serve", "org/model", "--port", "8000", "--tensor-parallel-size", "1"]
-
-
-@settings(max_examples=25)
-@given(
-    lit=st.dictionaries(st.from_regex(r"\AX[A-Z_]{1,6}\Z"), TEXT, max_size=4),
-    host=TEXT,
-    runtime=TEXT,
-    run=st.dictionaries(
-        st.sampled_from(["note", "prompt", "path"]), TEXT | st.recursive(SHORT_TEXT, st.lists, max_leaves=4)
-    ),
-    model=LINE.filter(lambda text: not text.startswith("-")),
-    name=LINE,
-)
-def test_every_value_arrives_byte_for_byte(
-    tmp_path: Path, lit: dict[str, str], host: str, runtime: str, run: dict[str, Any], model: str, name: str
-) -> None:
-    env = {key: f"lit:{literal(value)}" for key, value in lit.items()} | {
-        "HOSTED": "host:SECRET",
-        "LATER": "runtime:JOB_VALUE",
-    }
-    tree = _tree(
-        {"env": env, "model": literal(model), "served_model_name": literal(name)},
-        {"env": env, "benchmarks": {"bench": {"run": _escaped(run), "prepare": _escaped(run)}}},
-    )
-    job = Job(
-        config_of(tree, {"SECRET": host}),
-        environ={"JOB_VALUE": runtime},
-        expect={"vllm": 1, "gym": 2 if run else 1},
-    )
-    played = play(job, tmp_path)
-    assert played.status == 0, played.output
-    (vllm,) = played.of("vllm")
-    assert vllm.argv[1] == model
-    assert vllm.flag("--served-model-name") == name
-    *_, gym = played.of("gym")
-    for call in (vllm, gym):
-        assert {key: call.env[key] for key in lit} == lit
-        assert (call.env["HOSTED"], call.env["LATER"]) == (host, runtime)
-    values = _hydra(gym.argv)
-    assert {key: values[key] for key in run} == run
-    assert values["policy_model_name"] == name
-    assert gym.argv[:2] == ["eval", "run"] and gym.flag("--model-type") == "openai_model"
-    assert not (played.folder / "pwned").exists()
-
-
-def _escaped(value: Any) -> Any:
-    if isinstance(value, str):
-        return literal(value)
-    if isinstance(value, dict):
-        return {key: _escaped(item) for key, item in value.items()}
-    return [_escaped(item) for item in value] if isinstance(value, list) else value
 
 
 def _hydra(argv: list[str]) -> dict[str, Any]:
