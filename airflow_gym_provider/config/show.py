@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from airflow_gym_provider.config.scalars import read_plain
-
-if TYPE_CHECKING:
-    from airflow_gym_provider.config.submit import SubmitConfig
 
 _OPENING = re.compile(r"(\\*)\$\{")
 
@@ -21,19 +18,23 @@ def escape(text: str) -> str:
     return _OPENING.sub(lambda match: match[1] * 2 + "\\${", text)
 
 
-def shown_config(config: SubmitConfig, references: Mapping[tuple[str, ...], str]) -> dict[str, Any]:
-    """Dump a config; ``references`` gives, by path, the texts to show instead of what the environment held."""
-    tree: dict[str, Any] = _escaped(config.model_dump())
+def shown_config(
+    dump: Mapping[str, Any], references: Mapping[tuple[str, ...], str], policy: Mapping[str, str]
+) -> dict[str, Any]:
+    """Make a dumped config showable; ``references`` gives, by path, the texts to show for what the environment held.
+
+    ``policy``: the keys that every ``run`` is given.
+    """
+    tree: dict[str, Any] = _escaped(dict(dump))
     for path, text in references.items():
         _put(tree, path, text)
     # The driver resolves these two, so composition leaves them alone: they are shown as they are.
-    tree["driver"]["policy_host"] = config.driver.policy_host
-    if config.policy_wiring is not None:
-        values = config.policy_wiring.run_values()
+    tree["driver"]["policy_host"] = dump["driver"]["policy_host"]
+    if policy:
         for benchmark in tree["driver"]["benchmarks"].values():
             if benchmark["command"] is None:
-                escaped = {key: escape(text) for key, text in values.items()}
-                benchmark["run"] |= escaped | {"policy_base_url": values["policy_base_url"]}
+                escaped = {key: escape(text) for key, text in policy.items()}
+                benchmark["run"] |= escaped | {"policy_base_url": policy["policy_base_url"]}
     return tree
 
 

@@ -155,7 +155,8 @@ class SubmitConfig(StrictModel):
         benchmark receives are shown in its ``run``. Loading the result again gives the same config: a literal ``${``
         is escaped.
         """
-        return shown_config(self, self._references)
+        policy = self.policy_wiring.run_values() if self.policy_wiring is not None else {}
+        return shown_config(self.model_dump(), self._references, policy)
 
     def resolved_yaml(self) -> str:
         """Return ``resolved()`` as a YAML file in which every text reads back as the same text."""

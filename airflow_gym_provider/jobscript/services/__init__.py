@@ -12,11 +12,12 @@ from airflow_gym_provider.jobscript.services.router import router_steps
 from airflow_gym_provider.jobscript.services.vllm import vllm_steps
 from airflow_gym_provider.jobscript.steps import Step
 
-_STEPS: Mapping[type[BaseServiceConfig], Callable[[SubmitConfig, str, Any], list[Step]]] = {
+STEPS: Mapping[type[BaseServiceConfig], Callable[[SubmitConfig, str, Any], list[Step]]] = {
     VllmServiceConfig: vllm_steps,  # the tiers of a vllm_pd are such services too
     VllmPDServiceConfig: router_steps,
     RayServiceConfig: ray_steps,
 }
+"""Which type of service makes which steps: given the config, the service's name and the service."""
 
 
 def service_steps(config: SubmitConfig, name: str) -> list[Step]:
@@ -25,5 +26,5 @@ def service_steps(config: SubmitConfig, name: str) -> list[Step]:
     Raises SubmitConfigError for values that no program can be given.
     """
     service = config.deployed_services[name]
-    make = next(make for model, make in _STEPS.items() if isinstance(service, model))
+    make = next(make for model, make in STEPS.items() if isinstance(service, model))
     return make(config, name, service)
