@@ -4,7 +4,7 @@
 #   bash docker/test.sh                 lint, unit tests, then the real Slurm, sshd, Airflow and gym
 #   bash docker/test.sh --fast          lint and unit tests only: a minute, and nothing but pip is needed
 #   bash docker/test.sh --real-stack    all of it, and a real vLLM on the CPU (5 GB, some minutes more)
-#   bash docker/test.sh --soak          all of it, a kill at every step, thousands at random; GYM_SOAK_MINUTES (default: 20)
+#   bash docker/test.sh --soak          all of it, a kill at every step, thousands at random, load; GYM_SOAK_MINUTES (default: 20)
 #   bash docker/test.sh -- ARG...       arguments for every pytest call, such as -k or -x
 #
 # It needs a Python from 3.11 on, and for the real parts root or sudo on Debian or Ubuntu. What it installs goes to
@@ -148,12 +148,13 @@ step "unit tests" tests -n 2 tests/unit
 if [ "$fast" = 0 ]; then
     step "integration tests on the real Slurm" on_cluster tests/integration
     need_browser
-    beside "end to end on a real Airflow" on_real_parts tests/e2e -m "airflow and not (outage or real_gym or real_stack)"
-    beside "end to end while parts are killed" on_real_parts tests/e2e -m outage
+    beside "end to end on a real Airflow" on_real_parts tests/e2e -m "airflow and not (outage or spread or real_gym or real_stack)"
+    beside "end to end while parts are killed" on_real_parts tests/e2e -m "(outage or spread) and not soak"
     beside "end to end with the real gym" on_real_parts tests/e2e -m real_gym
     all_beside
 fi
 [ "$soak" = 0 ] || step "kills at random" tests -s tests/integration -m soak
+[ "$soak" = 0 ] || step "load on several machines" tests -s tests/e2e -m soak
 [ "$real_stack" = 0 ] || step "end to end with the real vLLM" on_real_parts tests/e2e -m real_stack
 
 if [ ${#failed[@]} -gt 0 ]; then

@@ -26,7 +26,8 @@ words_of() {
 machine_of() {
     local home=$dir/machines/$1
     [ "$GYM_AIRFLOW_SHAPE" = celery ] || return 0
-    mkdir -p "$home"/{airflow,tmp,work} "$dir/task-logs"
+    mkdir -p "$home"/{airflow/config,tmp,work} "$dir/task-logs"
+    printf 'def name() -> str:\n    return "%s"\n' "$1" >"$home/airflow/config/machine.py"
     rm -rf "$home/dags.new"
     mkdir "$home/dags.new"
     case $1 in
@@ -34,7 +35,8 @@ machine_of() {
     esac
     rm -rf "$home/dags"
     mv "$home/dags.new" "$home/dags"
-    printf '%s\n' "HOME=$home" "TMPDIR=$home/tmp" "AIRFLOW_HOME=$home/airflow" "AIRFLOW__CORE__DAGS_FOLDER=$home/dags"
+    printf '%s\n' "HOME=$home" "TMPDIR=$home/tmp" "AIRFLOW_HOME=$home/airflow" "AIRFLOW__CORE__DAGS_FOLDER=$home/dags" \
+        AIRFLOW__CORE__HOSTNAME_CALLABLE=machine.name
 }
 
 # part_command PART: the words that start it, environment and working directory included.

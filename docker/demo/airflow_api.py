@@ -79,8 +79,13 @@ class AirflowApi:
 
     def tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
         """All task instances of a run, mapped ones one by one."""
-        path = f"dags/{dag_id}/dagRuns/{urllib.parse.quote(run_id)}/taskInstances?limit=500"
-        return list(self.call("GET", path)["task_instances"])
+        path = f"dags/{dag_id}/dagRuns/{urllib.parse.quote(run_id)}/taskInstances?order_by=id&limit=100"
+        found: list[dict[str, Any]] = []
+        while True:  # Airflow gives no more than a hundred at once
+            page = self.call("GET", f"{path}&offset={len(found)}")
+            found += page["task_instances"]
+            if not page["task_instances"] or len(found) >= page["total_entries"]:
+                return found
 
     def result(self, task: dict[str, Any], key: str = "return_value") -> Any:
         """An XCom of a task instance; None if there is none."""

@@ -33,43 +33,51 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "dag(dag_id, listening=()): the test is about a run of this DAG; see the fixture `run`"
     )
     config.addinivalue_line("markers", "outage: takes parts of Airflow and Slurm down; comes last")
+    config.addinivalue_line("markers", "spread: on an Airflow of several machines, which takes the place of the first")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     for item in items:
-        if HERE in item.path.parents and "stack" in getattr(item, "fixturenames", ()):
+        if HERE in item.path.parents and "slurm" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.airflow)
     yield
     items.sort(key=_place)
 
 
-def _place(item: pytest.Item) -> tuple[bool, bool, int]:
+def _place(item: pytest.Item) -> tuple[bool, bool, bool, int]:
     """Whatever the order: what waits longest comes late, when it has gone on beside the others for long. What ends the
     daemons that all share comes last, stage after stage.
     """
-    outage, slow = (item.get_closest_marker(name) is not None for name in ("outage", "slow"))
-    return outage, slow, (item.location[1] or 0) if outage else 0
+    spread, outage, slow = (item.get_closest_marker(name) is not None for name in ("spread", "outage", "slow"))
+    return spread, outage, slow, (item.location[1] or 0) if outage else 0
 
 
 @pytest.fixture(scope="session")
-def stack() -> Iterator[Stack]:
-    """Airflow and Slurm, up. The DAGs are those of tests/e2e/dags and of dags/."""
+def slurm() -> Iterator[Stack]:
+    """Slurm, up; its Airflow is not yet. The DAGs are those of tests/e2e/dags and of dags/."""
     files = [path for folder in (HERE / "dags", REPO / "dags") for path in folder.iterdir() if path.is_file()]
     if given := os.environ.get("GYM_E2E_DIR"):
         kept = Stack(Path(given), files)
-        kept.up()
+        kept.up_cluster()
         yield kept
         return
     # Not pytest's own folder: the paths of Unix sockets are short.
     folder = Path(tempfile.mkdtemp(prefix="gym-e2e-", dir="/tmp"))
     made = Stack(folder, files)
     try:
-        made.up()
+        made.up_cluster()
         yield made
     finally:
         made.down()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def stack(slurm: Stack) -> Stack:
+    """Airflow and Slurm, up."""
+    slurm.up()
+    return slurm
 
 
 @pytest.fixture(scope="session")

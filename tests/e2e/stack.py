@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,11 +24,18 @@ REPO = Path(__file__).resolve().parents[2]
 DOCKER = REPO / "docker"
 sys.path.insert(0, str(DOCKER / "demo"))
 
+import asyncssh  # noqa: E402
 from airflow_api import AirflowApi  # noqa: E402
 
 UNDONE = (None, "scheduled", "queued", "running", "deferred", "restarting", "up_for_retry", "up_for_reschedule")
-AIRFLOW_PARTS = ("scheduler", "triggerer", "dag-processor", "api-server")
-SECRET_NAMES = ("E2E_HOST_SECRET", "E2E_FORWARDED_SECRET", "AIRFLOW_VAR_E2E_ARGUMENT_SECRET")
+# {} is another word each time.
+SECRETS = {
+    "E2E_HOST_SECRET": 'canary-{}\nit\'s a "line", canary-{} $x `y` \\\n',
+    "E2E_FORWARDED_SECRET": "canary-{}'\"&= %",
+    "AIRFLOW_VAR_E2E_ARGUMENT_SECRET": "canary-{}",
+    "E2E_CONN_PASSWORD": "canary-{}",
+    "E2E_CONN_PASSPHRASE": "canary-{}",
+}
 SETTINGS = {
     # A user who may look at everything, and one who is known and may do nothing; for the pages' tests.
     "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,reader:viewer,nobody:",
@@ -83,6 +90,12 @@ class Job(NamedTuple):
 class Stack:
     """Both of them, in `folder`, which is made and filled here. `up` and `down` may be called at any time."""
 
+    parts: Sequence[str] = ("scheduler", "triggerer", "dag-processor", "api-server")
+    """The processes of Airflow that may be killed."""
+    shape: Sequence[str] = ()
+    """More words for `docker/airflow.sh up`."""
+    settings: Mapping[str, str] = SETTINGS
+
     def __init__(self, folder: Path, dags: Sequence[Path]) -> None:
         self.folder = folder
         self.dags, self.runs, self.gates = folder / "dags", folder / "runs", folder / "gates"
@@ -99,18 +112,29 @@ class Stack:
     def _make_secrets(self) -> dict[str, str]:
         path = self.folder / "secrets.json"
         if not path.exists():
-            path.write_text(json.dumps({name: f"canary-{secrets.token_hex(12)}" for name in SECRET_NAMES}))
+            made = {name: text.replace("{}", secrets.token_hex(12)) for name, text in SECRETS.items()}
+            for name in ("E2E_USER_KEY", "E2E_STRANGERS_KEY"):
+                key = asyncssh.generate_private_key("ssh-ed25519")
+                made[name] = key.export_private_key(passphrase=made["E2E_CONN_PASSPHRASE"], rounds=1).decode()
+            path.write_text(json.dumps(made))
         return json.loads(path.read_text())
 
     # -- bringing up and down -------------------------------------------------------------------------------------
 
-    def up(self) -> None:
-        """Start what does not run; docker/cluster.sh and docker/airflow.sh do it."""
+    def up_cluster(self) -> None:
+        """Start what does not run of Slurm; docker/cluster.sh does it."""
         if not self.cluster:
             self._script("cluster.sh", "up", "cluster")
             self.cluster = self._environment("cluster.sh", "cluster")
-        words = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
-        self._script("airflow.sh", "up", "airflow", "--dags", self.dags, "--python", sys.executable, *words)
+            self._let_in()
+
+    def up(self) -> None:
+        """Start what does not run of both; docker/airflow.sh does it."""
+        self.up_cluster()
+        words = [word for name, value in self.settings.items() for word in ("--set", f"{name}={value}")]
+        self._script(
+            "airflow.sh", "up", "airflow", "--dags", self.dags, "--python", sys.executable, *self.shape, *words
+        )
         found = self._environment("airflow.sh", "airflow")
         self.api = AirflowApi(found["GYM_AIRFLOW_URL"], found["GYM_AIRFLOW_USER"], found["GYM_AIRFLOW_PASSWORD"])
 
@@ -144,15 +168,43 @@ class Stack:
         return clean_environ() | mine | self.secrets | self.cluster | self._more_connections()
 
     def _more_connections(self) -> dict[str, str]:
-        """`gym_<name>`: as gym_cluster, with the commands of the folder tests/e2e/slurm_<name> before Slurm's own."""
+        """`gym_<name>`: as gym_cluster, with the commands of the folder tests/e2e/slurm_<name> before Slurm's own.
+        `gym_watched` has its key in itself. `e2e_no_login` is refused, and nobody answers at `e2e_hook`.
+        """
         if not self.cluster:
             return {}
         found = {}
         for folder in sorted(Path(__file__).parent.glob("slurm_*")):
             values = json.loads(self.cluster["AIRFLOW_CONN_GYM_CLUSTER"])
             values["extra"]["slurm_bin"] = str(folder)
+            if folder.name == "slurm_watched":
+                self._with_key(values, "E2E_USER_KEY")
             found[f"AIRFLOW_CONN_GYM_{folder.name.removeprefix('slurm_').upper()}"] = json.dumps(values)
-        return found
+        values = json.loads(self.cluster["AIRFLOW_CONN_GYM_CLUSTER"])
+        self._with_key(values, "E2E_STRANGERS_KEY")
+        found["AIRFLOW_CONN_E2E_NO_LOGIN"] = json.dumps(values)
+        hook = {
+            "conn_type": "http",
+            "host": "http://127.0.0.1",
+            "port": 9,
+            "password": self.secrets["E2E_CONN_PASSWORD"],
+        }
+        return found | {"AIRFLOW_CONN_E2E_HOOK": json.dumps(hook)}
+
+    def _with_key(self, connection: dict[str, Any], name: str) -> None:
+        """Put a locked key, what unlocks it, and a password into a connection."""
+        connection["password"] = self.secrets["E2E_CONN_PASSWORD"]
+        extra = connection["extra"]
+        del extra["key_file"]
+        extra |= {"private_key": self.secrets[name], "private_key_passphrase": self.secrets["E2E_CONN_PASSPHRASE"]}
+
+    def _let_in(self) -> None:
+        """Have the login node know the key of `gym_watched`."""
+        key = asyncssh.import_private_key(self.secrets["E2E_USER_KEY"], self.secrets["E2E_CONN_PASSPHRASE"])
+        known = self.folder / "cluster" / "ssh" / "authorized_keys"
+        public = key.export_public_key().decode()
+        if public not in known.read_text():
+            known.write_text(known.read_text() + public)
 
     def add_dags(self, *paths: Path) -> None:
         """More files for the DAG folder; Airflow finds them within some ten seconds."""
@@ -219,8 +271,8 @@ class Stack:
         machine would.
         """
         for script, part, mine in (
-            ("airflow.sh", "airflow", [name for name in parts if name in AIRFLOW_PARTS]),
-            ("cluster.sh", "cluster", [name for name in parts if name not in AIRFLOW_PARTS]),
+            ("airflow.sh", "airflow", [name for name in parts if name in self.parts]),
+            ("cluster.sh", "cluster", [name for name in parts if name not in self.parts]),
         ):
             if mine:
                 self._script(script, "crash", part, *mine)

@@ -1,0 +1,135 @@
+"""How an Airflow of several machines bears its load: sampled from outside every few seconds, told as a table."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import urllib.request
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy
+import psycopg2
+from spread import Spread
+
+EVERY = 5.0
+_HEARTBEATS = """
+    SELECT hostname, min(extract(epoch FROM now() - latest_heartbeat)) FROM job WHERE state = 'running' GROUP BY 1"""
+_SIMPLE = "SELECT state, count(*) FROM task_instance GROUP BY state"
+_CONNECTIONS = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'airflow'"
+
+
+class Samples:
+    """Name of a measure to its values so far, as (seconds since the begin, value)."""
+
+    def __init__(self, spread: Spread) -> None:
+        self.spread = spread
+        self.begin = time.monotonic()
+        self.found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        self.problems: list[str] = []
+        self.database = psycopg2.connect(_address(spread))
+        self.database.autocommit = True
+
+    def add(self, name: str, value: float) -> None:
+        self.found[name].append((time.monotonic() - self.begin, value))
+
+    def take(self) -> None:
+        """One look at everything."""
+        self.timed("API health, s", self._health)
+        self.timed("simple SQL query, s", lambda: self._rows(_SIMPLE))
+        self.add("connections to PostgreSQL", self._rows(_CONNECTIONS)[0][0])
+        ages = dict(self._rows(_HEARTBEATS))
+        for part in ("scheduler", *self.spread.triggerers):
+            if self.spread.processes(part):
+                if part in ages:
+                    self.add(f"heartbeat of {part} ago, s", float(ages[part]))
+                self.add(f"memory of {part}, MB", self._memory(part))
+        for part in self.spread.workers:
+            if self.spread.processes(part):
+                self.add(f"memory of {part}, MB", self._memory(part, own_children_only=True))
+
+    def timed(self, name: str, ask: Callable[[], object]) -> None:
+        begin = time.monotonic()
+        ask()
+        self.add(name, time.monotonic() - begin)
+
+    def _health(self) -> object:
+        with urllib.request.urlopen(f"{self.spread.api.url}/api/v2/monitor/health", timeout=60) as answer:
+            return json.load(answer)
+
+    def _rows(self, query: str) -> list[tuple]:
+        with self.database.cursor() as cursor:
+            cursor.execute(query)
+            return cursor.fetchall()
+
+    def _memory(self, part: str, *, own_children_only: bool = False) -> float:
+        """Of all processes, shared pages counted once. Of a worker without the tasks, which come and go."""
+        leader = self.spread.leader(part)
+        pids = self.spread.processes(part)
+        if own_children_only:
+            pids = [pid for pid in pids if pid == leader or _parent(pid) == leader]
+        return sum(map(_memory_of, pids)) / 1024
+
+    def values(self, name: str, after: float = 0.0, before: float = float("inf")) -> numpy.ndarray:
+        return numpy.array([value for at, value in self.found[name] if after <= at < before])
+
+    def stalls(self) -> int:
+        """How often Airflow says that something has blocked a triggerer's loop."""
+        logs = [(self.spread.home / "log" / f"{part}.out").read_text() for part in self.spread.triggerers]
+        return sum(log.count("async thread was blocked") for log in logs)
+
+    def table(self) -> str:
+        """Median, 95th percentile and largest of each measure."""
+        lines = ["| | median | 95 % below | most |", "| --- | --- | --- | --- |"]
+        for name in sorted(self.found):
+            found = self.values(name)
+            numbers = (numpy.median(found), numpy.percentile(found, 95), found.max())
+            lines.append(f"| {name} | {' | '.join(f'{number:.3g}' for number in numbers)} |")
+        return "\n".join([*lines, f"| warnings of a triggerer that its loop was blocked | | | {self.stalls()} |"])
+
+
+@contextmanager
+def sampling(spread: Spread) -> Iterator[Samples]:
+    """Looks every few seconds until the end of the block."""
+    samples, done = Samples(spread), threading.Event()
+
+    def go_on() -> None:
+        while not done.wait(EVERY):
+            try:
+                samples.take()
+            except Exception as problem:
+                samples.problems.append(repr(problem))
+
+    thread = threading.Thread(target=go_on, daemon=True)
+    thread.start()
+    try:
+        yield samples
+    finally:
+        done.set()
+        thread.join(60)
+        samples.database.close()
+
+
+def _address(spread: Spread) -> str:
+    lines = (line.split("=", 1) for line in (spread.home / "settings").read_text().splitlines())
+    address = dict(lines)["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"]
+    return address.replace("postgresql+psycopg2", "postgresql")
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def _memory_of(pid: int) -> int:
+    """KB."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
