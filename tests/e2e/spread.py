@@ -33,9 +33,13 @@ class Spread(Stack):
 
     def __init__(self, slurm: Stack, dags: Sequence[Path]) -> None:
         super().__init__(slurm.folder / "spread", dags)
-        self.cluster = slurm.cluster | {
-            "AIRFLOW_CONN_GYM_CLUSTER": _with_key(slurm.cluster["AIRFLOW_CONN_GYM_CLUSTER"])
-        }
+        self.cluster = slurm.cluster
+
+    def _more_connections(self) -> dict[str, str]:
+        """The cluster's, with its private key inside instead of the path of a file."""
+        values = json.loads(self.cluster["AIRFLOW_CONN_GYM_CLUSTER"])
+        values["extra"]["private_key"] = Path(values["extra"].pop("key_file")).read_text()
+        return {"AIRFLOW_CONN_GYM_CLUSTER": json.dumps(values)}
 
     def down(self) -> None:
         """End Airflow; the folder stays."""
@@ -49,10 +53,3 @@ class Spread(Stack):
         """All that one part has running."""
         found = subprocess.run(["pgrep", "-s", str(self.leader(part))], capture_output=True, text=True, check=False)
         return [int(pid) for pid in found.stdout.split()]
-
-
-def _with_key(connection: str) -> str:
-    """The connection with its private key inside, instead of the path of a file."""
-    values = json.loads(connection)
-    values["extra"]["private_key"] = Path(values["extra"].pop("key_file")).read_text()
-    return json.dumps(values)
