@@ -17,6 +17,8 @@ CREDENTIAL = re.compile(
 )
 """Found in the names of variables that hold credentials: shown as references wherever they are used."""
 _FEWEST_DIGITS = 8
+# What bash's own %q escapes one by one.
+_BASH_SPECIAL = re.compile(r"""^[#~]|(?<=[=:])~|[ \t!"$&'()*,;<>?\[\\\]^`{|}]""")
 _LONGEST_ENCODED = 16 * 1024
 _FEWEST_ENCODED = 8
 # Settings rather than secrets, and in every other line of a log.
@@ -60,6 +62,7 @@ def _shapes(text: str) -> Iterator[str]:
         return
     yield repr(text)[1:-1]
     yield text.replace("'", "'\\''")
+    yield _BASH_SPECIAL.sub(r"\\\g<0>", text)
     yield shlex.quote(text).removeprefix("'").removesuffix("'")
     yield from (quote(text, safe=""), quote(text), quote_plus(text))
     yield from _base64(text.encode("utf-8", "surrogateescape"))
