@@ -6,11 +6,14 @@
 #   docker/airflow.sh crash PART... [--dir DIR]   SIGKILL these processes and their children, as a lost machine would
 #   docker/airflow.sh start  [--dir DIR]   start what does not run any more, as the last `up` did
 #   docker/airflow.sh run PART [--dir DIR]   one part in the foreground, with the settings of the last `up`
+#   docker/airflow.sh answers PART [--dir DIR]   exit 0 if this part is well
 #   docker/airflow.sh status [--dir DIR]   what runs; exit 0 only if all of it does
 #   docker/airflow.sh env    [--dir DIR]   shell lines for the `airflow` command and GYM_AIRFLOW_URL, _USER, _PASSWORD
 #
 # up --celery makes it several machines, as far as files go: PostgreSQL, Redis, two workers and two triggerers, and each
 # of Airflow's parts has a home, a folder for temporary files and a copy of the DAGs of its own. See airflow/shape.sh.
+# In containers each part is run on a host of its own: `install`, `prepare`, `run database`, `migrate [--connections FILE]`,
+# then `run` for the others. See airflow/hosts.sh and compose.yaml.
 #
 # DIR (or GYM_AIRFLOW_DIR; default /tmp/gym-airflow-<uid>) holds everything, AIRFLOW_HOME included. FOLDER is where DAGs
 # are (default: the repository's dags/), PYTHON that of the environment with Airflow and the provider (default: python3
@@ -25,6 +28,7 @@ dags=$(dirname -- "$here")/dags
 python=python3
 shape=local
 settings=()
+connections=""
 # shellcheck source=SCRIPTDIR/processes.sh
 . "$here/processes.sh"
 # shellcheck source=SCRIPTDIR/cluster/packages.sh
@@ -35,8 +39,10 @@ settings=()
 . "$here/airflow/services.sh"
 # shellcheck source=SCRIPTDIR/airflow/shape.sh
 . "$here/airflow/shape.sh"
+# shellcheck source=SCRIPTDIR/airflow/hosts.sh
+. "$here/airflow/hosts.sh"
 
-usage() { sed -n '2,19s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,22s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 start_again() {
     load_settings
@@ -48,6 +54,7 @@ start_again() {
 
 up() {
     local began=$SECONDS
+    ! own_hosts || die "the parts of $dir have hosts of their own; run each on its host: $0 run PART --dir $dir"
     make_folder
     exec 9>"$dir/lock"
     flock 9
@@ -102,7 +109,7 @@ main() {
     while [ $# -gt 0 ]; do
         case $1 in
             [!-]*)
-                [[ $command =~ ^(crash|run)$ ]] || die "unknown argument: $1 (see $0 --help)"
+                [[ $command =~ ^(crash|run|answers)$ ]] || die "unknown argument: $1 (see $0 --help)"
                 parts+=("$1")
                 shift
                 continue
@@ -114,6 +121,7 @@ main() {
                 ;;
             --dir) dir=${2:?--dir wants a folder} ;;
             --dags) dags=$(cd -- "${2:?--dags wants a folder}" && pwd -P) ;;
+            --connections) connections=${2:?--connections wants a file, as for airflow connections import} ;;
             --python) python=${2:?--python wants a program} ;;
             --set) settings+=("${2:?--set wants AIRFLOW__SECTION__KEY=VALUE}") ;;
             *) die "unknown argument: $1 (see $0 --help)" ;;
@@ -125,6 +133,9 @@ main() {
         up | down | status) "$command" ;;
         crash) crash_parts "${parts[@]}" ;;
         run) load_settings && run_part "${parts[@]:?run wants the name of a part}" ;;
+        answers) load_settings && answers "${parts[@]:?answers wants the name of a part}" ;;
+        prepare | migrate) "$command" ;;
+        install) GYM_AIRFLOW_SHAPE=celery install_services ;;
         start) start_again ;;
         env) print_environment ;;
         -h | --help | help) usage ;;

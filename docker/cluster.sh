@@ -6,9 +6,13 @@
 #   docker/cluster.sh crash DAEMON... [--dir DIR]   SIGKILL these and their children; `up` brings them back
 #   docker/cluster.sh status [--dir DIR]   what runs; exit 0 only if all of it does
 #   docker/cluster.sh env    [--dir DIR]   shell lines that point a client at it: eval "$(docker/cluster.sh env)"
+#   docker/cluster.sh prepare [--dir DIR]  configuration and keys only; nothing is started
+#   docker/cluster.sh run PART [--dir DIR] one daemon in the foreground; `answers PART` asks whether it is well
+#   docker/cluster.sh install              the distribution's packages that all of this needs
 #
 # up --separate-nodes makes the four nodes machines of their own (network, processes), not just names for this one; it
-# takes root. See cluster/machines.sh.
+# takes root. See cluster/machines.sh. prepare --own-hosts is for containers: each part is run on a host of its own, which
+# has the part's name (mariadbd, slurmdbd, slurmctld, n1 ..., login), and all of them see DIR. See compose.yaml.
 #
 # DIR (or GYM_CLUSTER_DIR; default /tmp/gym-cluster-<uid>) holds everything: configuration, keys, database, logs, ports.
 # Everything runs as the user who calls this. Slurm's own /etc files are neither read nor written. The GPUs do not
@@ -28,22 +32,30 @@ source "$here/cluster/machines.sh"
 source "$here/cluster/names.sh"
 # shellcheck source=SCRIPTDIR/cluster/configure.sh
 source "$here/cluster/configure.sh"
+# shellcheck source=SCRIPTDIR/cluster/parts.sh
+source "$here/cluster/parts.sh"
 # shellcheck source=SCRIPTDIR/cluster/daemons.sh
 source "$here/cluster/daemons.sh"
 
 usage() {
-    sed -n '2,16s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+    sed -n '2,21s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
 }
 
-up() {
-    local began=$SECONDS
+prepare() {
     install_packages
     make_folder
     exec 9>"$dir/lock"
     flock 9
+    [ "$wants_own_hosts" = 0 ] || choose_own_hosts
     [ "$wants_separate_nodes" = 0 ] || choose_separate_nodes
     configure
     build_pyxis_standin
+}
+
+up() {
+    local began=$SECONDS
+    ! own_hosts || die "the parts of $dir have hosts of their own; run each on its host: $0 run PART --dir $dir"
+    prepare
     start_daemons
     say "Slurm is up after $((SECONDS - began)) s: $(sinfo_line)"
 }
@@ -70,15 +82,16 @@ status() {
 }
 
 main() {
-    local command=${1:-} wants_separate_nodes=0 parts=()
+    local command=${1:-} wants_separate_nodes=0 wants_own_hosts=0 parts=()
     [ $# -gt 0 ] && shift
     while [ $# -gt 0 ]; do
         case $1 in
             --dir) dir=${2:?--dir wants a folder}; shift 2 ;;
             --dir=*) dir=${1#--dir=}; shift ;;
             --separate-nodes) wants_separate_nodes=1; shift ;;
+            --own-hosts) wants_own_hosts=1; shift ;;
             [!-]*)
-                [ "$command" = crash ] || die "unknown argument: $1 (see $0 --help)"
+                [[ $command =~ ^(crash|run|answers)$ ]] || die "unknown argument: $1 (see $0 --help)"
                 parts+=("$1")
                 shift
                 ;;
@@ -89,7 +102,9 @@ main() {
     ! separate_nodes || daemons=(switch "${daemons[@]}")
     clean_environment
     case $command in
-        up | down | status) "$command" ;;
+        up | down | status | prepare) "$command" ;;
+        install) install_packages ;;
+        run | answers) check_part "${parts[@]}"; load_ports; "$command" "${parts[0]}" ;;
         crash) crash "${parts[@]:?crash wants names of: ${daemons[*]}}" ;;
         env) load_ports; print_environment ;;
         -h | --help | help) usage ;;

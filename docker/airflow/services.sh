@@ -34,8 +34,9 @@ as_database_user() {
 make_database() {
     local data=$dir/database/data password=$dir/database/password
     [ -s "$data/PG_VERSION" ] && return 0
-    rm -rf "$dir/database"
-    mkdir -m 0700 "$dir/database" "$data"
+    rm -rf "$data"
+    mkdir -p "$data"
+    chmod 0700 "$dir/database" "$data"
     (umask 077 && cp "$dir/database_password" "$password")
     [ "$(id -u)" != 0 ] || chown -R postgres: "$dir/database"
     as_database_user test -w "$data" ||
@@ -47,7 +48,7 @@ make_database() {
     }
     rm "$password"
     as_database_user tee -a "$data/postgresql.conf" >/dev/null <<END
-listen_addresses = '127.0.0.1'
+listen_addresses = '$(listen_address)'
 port = $(port_of database)
 unix_socket_directories = ''
 max_connections = 200
@@ -55,22 +56,23 @@ fsync = off
 full_page_writes = off
 synchronous_commit = off
 END
+    ! own_hosts || echo 'host airflow,postgres airflow samenet scram-sha-256' >>"$data/pg_hba.conf"
 }
 
 database_shell() { # DATABASE ARGUMENT...
     PGPASSWORD=$(cat "$dir/database_password") psql --no-psqlrc -qtA -v ON_ERROR_STOP=1 \
-        "host=127.0.0.1 port=$(port_of database) user=airflow dbname=$1" "${@:2}"
+        "host=$(address_of database) port=$(port_of database) user=airflow dbname=$1" "${@:2}"
 }
 
 broker_answers() {
-    REDISCLI_AUTH=$(cat "$dir/broker_password") redis-cli -h 127.0.0.1 -p "$(port_of broker)" ping | grep -qx PONG
+    REDISCLI_AUTH=$(cat "$dir/broker_password") redis-cli -h "$(address_of broker)" -p "$(port_of broker)" ping | grep -qx PONG
 }
 
 make_broker() {
     mkdir -p "$dir/broker"
     chmod 0700 "$dir/broker"
     (umask 077 && cat >"$dir/broker/redis.conf") <<END
-bind 127.0.0.1
+bind $(listen_address)
 port $(port_of broker)
 requirepass $(cat "$dir/broker_password")
 dir $dir/broker
@@ -102,6 +104,10 @@ start_services() {
     done
     wait_for database 30 database_shell postgres -c 'SELECT 1'
     wait_for broker 10 broker_answers
+    create_database
+}
+
+create_database() {
     [ -n "$(database_shell postgres -c "SELECT 1 FROM pg_database WHERE datname = 'airflow'")" ] ||
         database_shell postgres -c 'CREATE DATABASE airflow'
 }

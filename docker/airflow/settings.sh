@@ -7,7 +7,7 @@ make_folder() {
     chmod 0700 "$dir"/{run,log,home}
     # PostgreSQL's user goes through, and sees nothing.
     if [ "$shape" = local ]; then chmod 0700 "$dir"; else chmod 0711 "$dir"; fi
-    [ -s "$dir/port" ] || choose_ports 5 >"$dir/port"
+    own_hosts || [ -s "$dir/port" ] || choose_ports 5 >"$dir/port"
     make_secret fernet_key 32
     make_secret secret_key 64
     make_secret password 9
@@ -23,6 +23,10 @@ make_secret() { # NAME BYTES
 # port_of PART: neighbours, from the first that was found free.
 port_of() {
     local offset
+    if own_hosts; then
+        port_on_own_host "$1"
+        return
+    fi
     case $1 in
         api-server) offset=0 ;;
         trigger-logs) offset=1 ;;
@@ -36,23 +40,24 @@ port_of() {
 
 # Written once per `up`, read by everything that has to do with this Airflow.
 write_settings() ( # in a shell of its own, for its umask
-    local port secret setting
+    local port secret setting api
     umask 077
     port=$(port_of api-server) secret=$(cat "$dir/secret_key")
+    api=http://$(address_of api-server):$port
     {
         cat <<END
-AIRFLOW_HOME=$dir/home
+AIRFLOW_HOME=$(home_of_airflow)
 AIRFLOW__CORE__DAGS_FOLDER=$dags
 AIRFLOW__CORE__LOAD_EXAMPLES=False
 AIRFLOW__CORE__EXECUTOR=LocalExecutor
 AIRFLOW__CORE__PARALLELISM=8
 AIRFLOW__CORE__FERNET_KEY=$(cat "$dir/fernet_key")
-AIRFLOW__CORE__EXECUTION_API_SERVER_URL=http://127.0.0.1:$port/execution/
+AIRFLOW__CORE__EXECUTION_API_SERVER_URL=$api/execution/
 AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS=admin:admin
 AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE=$dir/home/passwords.json
-AIRFLOW__API__HOST=127.0.0.1
+AIRFLOW__API__HOST=$(listen_address)
 AIRFLOW__API__PORT=$port
-AIRFLOW__API__BASE_URL=http://127.0.0.1:$port
+AIRFLOW__API__BASE_URL=$api
 AIRFLOW__API__WORKERS=1
 AIRFLOW__API__SECRET_KEY=$secret
 AIRFLOW__API_AUTH__JWT_SECRET=$secret
@@ -63,7 +68,7 @@ AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL=10
 GYM_AIRFLOW_DIR=$dir
 GYM_AIRFLOW_SHAPE=$shape
 GYM_AIRFLOW_DAGS=$dags
-GYM_AIRFLOW_URL=http://127.0.0.1:$port
+GYM_AIRFLOW_URL=$api
 GYM_AIRFLOW_USER=admin
 GYM_AIRFLOW_PASSWORD=$(cat "$dir/password")
 PATH=$(dirname -- "$(command -v "$python")"):$PATH
@@ -77,8 +82,8 @@ END
 # The later of two lines counts. Logs are in one folder, as on the shared volume of Airflow's compose file and chart.
 settings_of_celery() {
     local database broker
-    database=airflow:$(cat "$dir/database_password")@127.0.0.1:$(port_of database)/airflow
-    broker=:$(cat "$dir/broker_password")@127.0.0.1:$(port_of broker)
+    database=airflow:$(cat "$dir/database_password")@$(address_of database):$(port_of database)/airflow
+    broker=:$(cat "$dir/broker_password")@$(address_of broker):$(port_of broker)
     cat <<END
 AIRFLOW__CORE__EXECUTOR=CeleryExecutor
 AIRFLOW__CORE__PARALLELISM=16

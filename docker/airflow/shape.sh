@@ -25,7 +25,7 @@ words_of() {
 # machine_of PART: makes the folders, and prints the settings that are this part's alone.
 machine_of() {
     local home=$dir/machines/$1
-    [ "$GYM_AIRFLOW_SHAPE" = celery ] || return 0
+    machines_here || return 0
     mkdir -p "$home"/{airflow/config,tmp,work} "$dir/task-logs"
     printf 'def name() -> str:\n    return "%s"\n' "$1" >"$home/airflow/config/machine.py"
     rm -rf "$home/dags.new"
@@ -43,7 +43,7 @@ machine_of() {
 part_command() {
     local words
     words=$(words_of "$1") || exit 1
-    if [ "$GYM_AIRFLOW_SHAPE" = celery ]; then
+    if machines_here; then
         printf '%s\n' env --chdir="$dir/machines/$1/work"
         machine_of "$1"
     fi
@@ -52,6 +52,7 @@ part_command() {
 
 run_part() { # PART, in the place of this shell
     local words
+    before "$1"
     if [[ " $(services | xargs) " = *" $1 "* ]]; then
         mapfile -t words < <(service_command "$1")
     else

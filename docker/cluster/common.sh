@@ -16,12 +16,12 @@ check_folder_name() {
 
 make_folder() {
     local part
-    for part in "" /etc /log /run /run/munge /state /spool /lib /images /ssh; do
+    for part in "" /etc /log /run /run/munge /state /state/{database,slurmctld} /spool /lib /images /ssh /client; do
         mkdir -p "$dir$part"
     done
     [ -O "$dir" ] || die "$dir belongs to somebody else: choose another --dir"
     chmod 0755 "$dir" "$dir"/{etc,log,run,run/munge,lib,images}
-    chmod 0700 "$dir"/{state,ssh}
+    chmod 0700 "$dir"/{state,ssh,client}
 }
 
 # A caller inside another cluster (or with habits such as SQUEUE_FORMAT) must not change this one.

@@ -5,6 +5,10 @@ cluster_parts=$here/cluster
 standins=$here/standins
 
 load_ports() {
+    if own_hosts; then
+        database_port=3306 dbd_port=6819 ctld_port=6817 ssh_port=2222 node_port=7001
+        return
+    fi
     [ -s "$dir/ports" ] || die "no cluster in $dir: run '$here/cluster.sh up --dir $dir' first"
     port_base=$(cat "$dir/ports")
     database_port=$port_base dbd_port=$((port_base + 1)) ctld_port=$((port_base + 2)) ssh_port=$((port_base + 3))
@@ -16,28 +20,34 @@ make_secrets() {
     [ -s "$dir/state/munge.key" ] ||
         (umask 077 && dd if=/dev/urandom of="$dir/state/munge.key" bs=1024 count=1 status=none)
     [ -s "$dir/state/password" ] || (umask 077 && head -c 18 /dev/urandom | base64 | tr -d '+/=' >"$dir/state/password")
-    for key in host_key user_key; do
-        [ -s "$dir/ssh/$key" ] || ssh-keygen -q -t ed25519 -N '' -C "gym-cluster $key" -f "$dir/ssh/$key"
+    for key in ssh/host_key client/user_key; do
+        [ -s "$dir/$key" ] || ssh-keygen -q -t ed25519 -N '' -C "gym-cluster ${key#*/}" -f "$dir/$key"
     done
-    cp "$dir/ssh/user_key.pub" "$dir/ssh/authorized_keys"
-    printf '[127.0.0.1]:%s %s\n' "$ssh_port" "$(cut -d' ' -f1,2 "$dir/ssh/host_key.pub")" >"$dir/ssh/known_hosts"
+    cp "$dir/client/user_key.pub" "$dir/ssh/authorized_keys"
+    printf '[%s]:%s %s\n' "$(address_of sshd)" "$ssh_port" "$(cut -d' ' -f1,2 "$dir/ssh/host_key.pub")" \
+        >"$dir/client/known_hosts"
+    printf '{"gym_cluster": %s}\n' "$(airflow_connection)" >"$dir/client/connections.json"
 }
 
 # fill FILE: the template with its @NAMES@ replaced.
 fill() {
+    local node number=0 words=()
+    for node in "${nodes[@]}"; do
+        words+=(-e "s|@${node^^}_PORT@|$((node_port + number++))|g" -e "s|@${node^^}_HOST@|$(host_of "slurmd-$node")|g"
+            -e "s|@${node^^}@|$(address_of "slurmd-$node")|g")
+    done
     sed -e "s|@DIR@|$dir|g" -e "s|@USER@|$(id -un)|g" -e "s|@STANDINS@|$standins|g" \
         -e "s|@DATABASE_PORT@|$database_port|g" -e "s|@DBD_PORT@|$dbd_port|g" -e "s|@CTLD_PORT@|$ctld_port|g" \
         -e "s|@SSH_PORT@|$ssh_port|g" -e "s|@PASSWORD@|$(cat "$dir/state/password")|g" \
-        -e "s|@N1_PORT@|$node_port|g" -e "s|@N2_PORT@|$((node_port + 1))|g" \
-        -e "s|@N3_PORT@|$((node_port + 2))|g" -e "s|@N4_PORT@|$((node_port + 3))|g" \
-        -e "s|@CONTROL@|$(control_address)|g" -e "s|@N1@|$(node_daemon_address 1)|g" \
-        -e "s|@N2@|$(node_daemon_address 2)|g" -e "s|@N3@|$(node_daemon_address 3)|g" \
-        -e "s|@N4@|$(node_daemon_address 4)|g" "$cluster_parts/$1.in"
+        -e "s|@CTLD_HOST@|$(host_of slurmctld)|g" -e "s|@CTLD@|$(address_of slurmctld)|g" \
+        -e "s|@DBD_HOST@|$(host_of slurmdbd)|g" -e "s|@DBD@|$(address_of slurmdbd)|g" \
+        -e "s|@DATABASE@|$(address_of mariadbd)|g" -e "s|@LISTEN@|$(listen_address)|g" "${words[@]}" \
+        "$cluster_parts/$1.in"
 }
 
 configure() {
     local file gpu
-    [ -s "$dir/ports" ] || choose_ports 8 >"$dir/ports"
+    own_hosts || [ -s "$dir/ports" ] || choose_ports 8 >"$dir/ports"
     load_ports
     make_secrets
     for file in slurm.conf slurmdbd.conf gres.conf plugstack.conf cgroup.conf sshd_config; do
@@ -53,12 +63,14 @@ configure() {
     prepare_names
 }
 
-# Slurm from 23.02 on looks for cgroups even if nothing uses them, and a container has none to give.
+# Slurm from 22.05 on looks for cgroups even if nothing uses them, and a container has none to give.
 without_cgroups() {
     if slurm_is_at_least 24 5; then
         echo 'CgroupPlugin=disabled'
     elif slurm_is_at_least 23 2; then
         printf '%s\n' 'CgroupPlugin=cgroup/v1' 'IgnoreSystemd=yes'
+    elif slurm_is_at_least 22 5; then
+        echo 'CgroupPlugin=cgroup/v1'
     fi
 }
 
@@ -78,15 +90,15 @@ build_pyxis_standin() {
 
 # What a client needs: Slurm's commands in this shell, plain ssh, and Airflow's connection "gym_cluster".
 print_environment() {
-    local key=$dir/ssh/user_key
+    local key=$dir/client/user_key
     cat <<END
 export GYM_CLUSTER_DIR=$dir
 export SLURM_CONF=$dir/etc/slurm.conf
-export GYM_SSH_HOST=127.0.0.1
+export GYM_SSH_HOST=$(address_of sshd)
 export GYM_SSH_PORT=$ssh_port
 export GYM_SSH_USER=$(id -un)
 export GYM_SSH_KEY=$key
-export GYM_SSH_KNOWN_HOSTS=$dir/ssh/known_hosts
+export GYM_SSH_KNOWN_HOSTS=$dir/client/known_hosts
 export AIRFLOW_CONN_GYM_CLUSTER='$(airflow_connection)'
 END
 }
@@ -94,7 +106,7 @@ END
 airflow_connection() {
     local extra
     extra=$(printf '"key_file": "%s", "host_key": "%s", "look_for_keys": "false", "poll_interval": 5' \
-        "$dir/ssh/user_key" "$(cut -d' ' -f1,2 "$dir/ssh/host_key.pub")")
-    printf '{"conn_type": "ssh", "host": "127.0.0.1", "port": %s, "login": "%s", "extra": {%s}}' \
-        "$ssh_port" "$(id -un)" "$extra"
+        "$dir/client/user_key" "$(cut -d' ' -f1,2 "$dir/ssh/host_key.pub")")
+    printf '{"conn_type": "ssh", "host": "%s", "port": %s, "login": "%s", "extra": {%s}}' \
+        "$(address_of sshd)" "$ssh_port" "$(id -un)" "$extra"
 }

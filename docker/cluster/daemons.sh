@@ -2,49 +2,48 @@
 # The daemons, in the order in which they need each other.
 
 start_daemons() {
-    start_switch
-    start munged munged --foreground --force --key-file="$dir/state/munge.key" --socket="$dir/run/munge/socket" \
-        --log-file="$dir/log/munged.log" --pid-file="$dir/run/munge/pid" --seed-file="$dir/state/munge.seed"
-    start_database
-    wait_for munged 10 munge -S "$dir/run/munge/socket" -n
-    start slurmdbd slurmdbd -D
-    wait_for slurmdbd 30 accounting_answers
-    register_accounts
-    start_in_node_world slurmctld slurmctld -D
-    wait_for slurmctld 30 scontrol ping
     local node
-    for node in "${nodes[@]}"; do
-        start_node "$node" slurmd -D -N "$node"
-    done
-    start_sshd
+    start_switch
+    start_part munged 10
+    start_part mariadbd 30
+    start_part slurmdbd 30
+    start_part slurmctld 30
+    for node in "${nodes[@]}"; do start_part "slurmd-$node" 0; done
+    start_part sshd 10
     repair_nodes
 }
 
-start_database() {
-    local data=$dir/state/database options
+database_options() {
     # A folder of its own for temporary tables: a server that starts removes those of others from /tmp.
-    mkdir -p "$dir/state/tmp"
-    options=(--no-defaults --datadir="$data" --tmpdir="$dir/state/tmp" --user="$(id -un)"
-        --socket="$dir/run/database.sock"
-        --bind-address=127.0.0.1 --innodb-buffer-pool-size=64M --innodb-log-file-size=32M
-        --innodb-lock-wait-timeout=900 --performance-schema=OFF)
+    printf '%s\n' mariadbd --no-defaults --datadir="$dir/state/database" --tmpdir="$dir/run/tmp" --user="$(id -un)" \
+        --socket="$dir/run/database.sock" --bind-address="$(listen_address)" --innodb-buffer-pool-size=64M \
+        --innodb-log-file-size=32M --innodb-lock-wait-timeout=900 --performance-schema=OFF
+}
+
+# The server reads its grants when it starts: one statement in each line.
+make_database() {
+    local data=$dir/state/database options account accounts=("'slurm'@'localhost'" "'slurm'@'127.0.0.1'")
+    mkdir -p "$dir/run/tmp"
+    mapfile -t options < <(database_options)
     if [ ! -d "$data/mysql" ]; then
-        rm -rf "$data"
-        mariadb-install-db "${options[@]}" --auth-root-authentication-method=normal --skip-test-db \
+        mkdir -p "$data"
+        find "$data" -mindepth 1 -delete # by itself it may be a mount
+        mariadb-install-db "${options[@]:1}" --auth-root-authentication-method=normal --skip-test-db \
             >"$dir/log/mariadb-install.out" 2>&1 || {
             tail -n 15 "$dir/log/mariadb-install.out" >&2
             die "the database cannot be made: see $dir/log/mariadb-install.out"
         }
     fi
-    start mariadbd mariadbd "${options[@]}" --port="$database_port" --pid-file="$dir/run/database.pid"
-    wait_for mariadbd 30 database_shell <<<'SELECT 1;'
-    database_shell <<END
-CREATE DATABASE IF NOT EXISTS slurm;
-CREATE USER IF NOT EXISTS 'slurm'@'localhost', 'slurm'@'127.0.0.1';
-ALTER USER 'slurm'@'localhost' IDENTIFIED BY '$(cat "$dir/state/password")';
-ALTER USER 'slurm'@'127.0.0.1' IDENTIFIED BY '$(cat "$dir/state/password")';
-GRANT ALL ON slurm.* TO 'slurm'@'localhost', 'slurm'@'127.0.0.1';
-END
+    ! own_hosts || accounts=("'slurm'@'%'")
+    (
+        umask 077
+        echo 'CREATE DATABASE IF NOT EXISTS slurm;'
+        for account in "${accounts[@]}"; do
+            echo "CREATE USER IF NOT EXISTS $account;"
+            echo "ALTER USER $account IDENTIFIED BY '$(cat "$dir/state/password")';"
+            echo "GRANT ALL ON slurm.* TO $account;"
+        done
+    ) >"$dir/run/grants.sql"
 }
 
 database_shell() { # SQL on standard input
@@ -68,13 +67,6 @@ register_accounts() {
         [ -n "$(sacctmgr -nP show assoc user="$user" account=eval format=user)" ] ||
             sacctmgr -iQ add user "$user" Account=eval DefaultAccount=eval AdminLevel=Administrator >/dev/null
     done
-}
-
-start_sshd() {
-    # sshd as root insists on this folder, which systemd would have made.
-    [ "$(id -u)" != 0 ] || mkdir -p /run/sshd
-    start_in_node_world sshd "$(command -v sshd)" -D -e -f "$dir/etc/sshd_config"
-    wait_for sshd 10 ssh-keyscan -t ed25519 -T 2 -p "$ssh_port" 127.0.0.1
 }
 
 node_is_usable() {

@@ -23,6 +23,40 @@ network() {
 # Where daemons of the nodes find those of the cluster.
 control_address() { if separate_nodes; then printf '%s.254' "$(network)"; else printf 127.0.0.1; fi; }
 
+# With --own-hosts each part runs on a host that is called as it is; who brings the hosts up sees to the names.
+own_hosts() { [ -e "$dir/own-hosts" ]; }
+
+choose_own_hosts() {
+    own_hosts && return 0
+    [ ! -e "$dir/ports" ] || die "the cluster in $dir is all on this machine: choose another --dir"
+    : >"$dir/own-hosts"
+}
+
+# host_of PART: the name that its machine gives itself.
+host_of() {
+    if ! own_hosts; then
+        echo localhost
+        return
+    fi
+    case $1 in
+        slurmd-*) echo "${1#slurmd-}" ;;
+        sshd) echo login ;;
+        *) echo "$1" ;;
+    esac
+}
+
+# address_of PART: where the other parts reach it. Where it listens is another matter.
+address_of() {
+    case $1 in
+        *) if own_hosts; then host_of "$1"; return; fi ;;&
+        slurmd-*) node_daemon_address "${1#slurmd-n}" ;;
+        slurmctld | slurmdbd) control_address ;;
+        *) echo 127.0.0.1 ;;
+    esac
+}
+
+listen_address() { if own_hosts; then echo 0.0.0.0; else echo 127.0.0.1; fi; }
+
 node_address() { printf '%s.%s' "$(network)" "$1"; } # NUMBER
 
 # Where the controller reaches the node daemon, which listens everywhere.

@@ -28,6 +28,7 @@ hosts_lines() {
 # Decides once per bring-up how commands started by in_node_world see the names.
 prepare_names() {
     node_world=()
+    ! own_hosts || return 0
     { hosts_lines; cat /etc/hosts; } >"$dir/etc/hosts"
     if private_names_work; then
         # shellcheck disable=SC2016  # expanded by the inner shell
