@@ -78,14 +78,8 @@ need_browser() {
         >>"$log" 2>&1 || fail "chromium could not be installed: see $log"
 }
 
-lint() {
-    local code=0
-    ruff check . || code=1
-    ruff format --check . || code=1
-    mypy || code=1
-    git ls-files -z '*.sh' .ci/run | xargs -0 shellcheck || code=1
-    return $code
-}
+# What there is to check is listed in .pre-commit-config.yaml.
+lint() { PRE_COMMIT_HOME=$home/pre-commit pre-commit run --all-files --show-diff-on-failure; }
 
 tests() { python -m pytest "$@" "${pytest_words[@]}"; }
 
