@@ -12,7 +12,8 @@ from airflow_gym_provider.slurm.queue import QueueRow, parse_squeue
 from airflow_gym_provider.slurm.remote import Frames
 from airflow_gym_provider.slurm.settling import Asked, settle
 from airflow_gym_provider.slurm.states import is_live
-from airflow_gym_provider.slurm.troubles import Problem, ProblemKind, table_problem
+from airflow_gym_provider.slurm.status import answer_problem
+from airflow_gym_provider.slurm.troubles import Problem, ProblemKind
 
 
 @dataclass(frozen=True)
@@ -98,4 +99,4 @@ def _answer(frames: Frames, name: str, tool: str, tag: str) -> tuple[str, Proble
     if not texts:
         return "", None
     status = int(ends[0].arg(1)) if ends and ends[0].arg(1).isdecimal() else None
-    return texts[0], table_problem(tool, status, ends[0].text if ends else "", texts[0])
+    return texts[0], answer_problem(tool, status, ends[0].text if ends else "", texts[0])

@@ -14,10 +14,19 @@ from dataclasses import dataclass, replace
 from airflow_gym_provider.jobscript.quoting import quote
 from airflow_gym_provider.slurm.commands import command, id_list, name_list
 from airflow_gym_provider.slurm.states import Ending, cancelled_by, ending_of, state_word
-from airflow_gym_provider.slurm.tables import JOB_ID, SEPARATOR, TableShape, read_table
+from airflow_gym_provider.slurm.tables import JOB_ID, SEPARATOR, TableShape, read_table, rests
 from airflow_gym_provider.slurm.times import utc_text
 
-__all__ = ["SACCT_FIELDS", "JobRow", "StepRow", "parse_sacct", "sacct_by_name", "sacct_command", "sacct_of_ids"]
+__all__ = [
+    "SACCT_FIELDS",
+    "JobRow",
+    "StepRow",
+    "parse_sacct",
+    "sacct_by_name",
+    "sacct_command",
+    "sacct_of_ids",
+    "sacct_rests",
+]
 
 SACCT_FIELDS = (
     "JobID",
@@ -129,6 +138,11 @@ def parse_sacct(text: str) -> list[JobRow]:
         else:  # rows may come in any order
             early.setdefault(step.job_id, []).append(step)
     return [replace(job, steps=tuple(own)) for job, own in zip(jobs, steps, strict=True)]
+
+
+def sacct_rests(text: str) -> list[str]:
+    """What is left of rows in a damaged answer to one of our own commands; none in a whole one."""
+    return rests(text, _SHAPE)
 
 
 def sacct_command(ids: Sequence[str], cluster: str | None = None) -> str:

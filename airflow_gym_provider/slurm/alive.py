@@ -18,7 +18,7 @@ from pathlib import Path
 from airflow_gym_provider.slurm.accounting import parse_sacct, sacct_of_ids
 from airflow_gym_provider.slurm.commands import check_id
 from airflow_gym_provider.slurm.jobs import JobRef, JobStatus
-from airflow_gym_provider.slurm.queue import QueueRow, parse_squeue, squeue_of_ids, squeue_of_user
+from airflow_gym_provider.slurm.queue import QueueRow, parse_squeue, squeue_of_ids, squeue_of_user, squeue_rests
 from airflow_gym_provider.slurm.remote import Frames
 from airflow_gym_provider.slurm.settling import Asked, settle
 from airflow_gym_provider.slurm.states import State
@@ -195,13 +195,15 @@ def _read_queue(
     """New statuses of jobs that squeue shows, and which it shows. What it printed before is passed over."""
     new, plain, shown = _new_rows(text, ids, live)
     statuses: dict[str, JobStatus] = {}
+    damaged = bool(squeue_rests(new))  # a part of any job may be among them: only life is sure
     for job_id, found in by_base_id(parse_squeue(new)).items():
         if job_id in asked or job_id not in ids:
             continue
         shown.add(job_id)
         rows = [_at(row, clock) for row in found]
         for ref in ids[job_id]:
-            statuses[ref.key] = status = settle(ref, rows, [], _IN_QUEUE)
+            status = settle(ref, rows, [], _IN_QUEUE)
+            statuses[ref.key] = status = JobStatus(ref) if damaged and not status.live else status
             if status.known and status.live and len(rows) == 1 and job_id in plain:
                 live.keep(ref.key, plain[job_id], status, _start(rows[0]))
     return statuses, shown

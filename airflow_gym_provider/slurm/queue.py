@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from airflow_gym_provider.jobscript.quoting import quote
 from airflow_gym_provider.slurm.commands import command, command_here, id_list, name_list
 from airflow_gym_provider.slurm.states import state_word
-from airflow_gym_provider.slurm.tables import JOB_ID, SEPARATOR, TableShape, read_table
+from airflow_gym_provider.slurm.tables import JOB_ID, SEPARATOR, TableShape, read_table, rests
 from airflow_gym_provider.slurm.times import clock_seconds
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "squeue_command",
     "squeue_of_ids",
     "squeue_of_user",
+    "squeue_rests",
 ]
 
 SQUEUE_FORMAT = SEPARATOR.join(["%i", "%T", "%M", "%l", "%S", "%V", "%N", "%r", "%Z", "%j", "%i"])
@@ -68,6 +69,11 @@ def parse_squeue(text: str) -> list[QueueRow]:
     out.
     """
     return [_row(cells) for cells in read_table(text, _SHAPE)]
+
+
+def squeue_rests(text: str) -> list[str]:
+    """What is left of rows in a damaged answer to one of our own commands; none in a whole one."""
+    return rests(text, _SHAPE)
 
 
 def squeue_command(ids: Sequence[str], cluster: str | None = None) -> str:

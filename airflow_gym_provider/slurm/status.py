@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from airflow_gym_provider.slurm.accounting import JobRow, parse_sacct, sacct_command
+from airflow_gym_provider.slurm.accounting import JobRow, parse_sacct, sacct_command, sacct_rests
 from airflow_gym_provider.slurm.commands import chunks
 from airflow_gym_provider.slurm.jobs import JobRef, JobStatus
-from airflow_gym_provider.slurm.queue import QueueRow, parse_squeue, squeue_command
+from airflow_gym_provider.slurm.queue import QueueRow, parse_squeue, squeue_command, squeue_rests
 from airflow_gym_provider.slurm.remote import Frames
 from airflow_gym_provider.slurm.settling import Asked, settle
 from airflow_gym_provider.slurm.tables import SEPARATOR
-from airflow_gym_provider.slurm.troubles import Problem, ProblemKind, tool_problem
+from airflow_gym_provider.slurm.troubles import Problem, ProblemKind, damage, table_problem
 
 __all__ = [
     "TOOL_SECONDS",
@@ -22,6 +22,7 @@ __all__ = [
     "JobStatus",
     "StatusReport",
     "answer_of",
+    "answer_problem",
     "by_base_id",
     "by_cluster",
     "half_told",
@@ -121,12 +122,23 @@ def by_cluster(refs: Iterable[JobRef]) -> dict[str | None, dict[str, list[JobRef
 
 
 def answer_of(frames: Frames, name: str, tag: str) -> tuple[str, Problem | None]:
-    """What a tool printed in the frames of that name and tag, and what is wrong with it. "queue" is squeue's too."""
-    tool = "squeue" if name == "queue" else name
+    """What a tool printed in the frames of that name and tag, and what is wrong with it: see `answer_problem`."""
     text = "".join(frame.text for frame in frames.named(name) if frame.arg(0) == tag)
     ends = [frame for frame in frames.named(f"{name}.end") if frame.arg(0) == tag]
     status = int(ends[0].arg(1)) if ends and ends[0].arg(1).isdecimal() else None
-    return text, tool_problem(tool, status, ends[0].text if ends else "")
+    return text, answer_problem(name, status, ends[0].text if ends else "", text)
+
+
+def answer_problem(tool: str, status: int | None, stderr: str, table: str) -> Problem | None:
+    """Why nothing follows from an answer of squeue or sacct; None when even what it lacks tells something.
+
+    "queue" is a squeue for whatever a user has: its rows count each for itself, and what it lacks is asked for by id.
+    """
+    problem = table_problem("squeue" if tool == "queue" else tool, status, stderr, table)
+    if problem is not None or tool == "queue":
+        return problem
+    left = squeue_rests(table) if tool == "squeue" else sacct_rests(table)
+    return damage(tool, left[0]) if left else None
 
 
 def half_told(text: str, rows: Mapping[str, object]) -> set[str]:

@@ -2,7 +2,8 @@
 
 Rows are believed only when they are whole. Our own commands print the job id as the first and again as the last column,
 between separators that no job name holds, so a row that lost its end (a connection that broke, a banner in the middle)
-shows. Tables of other origin, separated by "|" and without that sentinel, are read as far as their columns fit.
+shows. What is left of such a row tells besides that the answer is damaged, so that nothing follows from what it lacks.
+Tables of other origin, separated by "|" and without that sentinel, are read as far as their columns fit.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["JOB_ID", "SEPARATOR", "TableShape", "read_table"]
+__all__ = ["JOB_ID", "SEPARATOR", "TableShape", "read_table", "rests"]
 
 SEPARATOR = "\x1f"
 """Between the columns of our own commands: ASCII's unit separator. In bash: $'\\x1f'."""
@@ -40,23 +41,35 @@ def read_table(text: str, shape: TableShape) -> Iterator[dict[str, str]]:
     The first column is always the job id. Lines that are no rows (banners, headers, "CLUSTER: x") are passed over, and
     so is a row with too few cells or with a cell that its column cannot hold: better no news than wrong news.
     """
+    return (piece for piece in _pieces(text, shape) if isinstance(piece, dict))
+
+
+def rests(text: str, shape: TableShape) -> list[str]:
+    """What in a table of our own is neither a whole row nor a header nor text from elsewhere: what is left of a row."""
+    return [piece for piece in _pieces(text, shape) if isinstance(piece, str) and SEPARATOR in piece]
+
+
+def _pieces(text: str, shape: TableShape) -> Iterator[dict[str, str] | str]:
+    """The cells of each whole row, and in between, as text, whatever is none."""
     columns, separator = list(shape.unnamed), "|"
     lines: list[str] = []
     for line in text.replace("\r\n", "\n").split("\n"):
         header = _header(line, shape)
+        starts = separator in line and JOB_ID.fullmatch(line.split(separator, 1)[0])
+        if lines and (header or starts or len(lines) == _LONGEST_ROW):
+            yield "\n".join(lines)
+            lines = []
         if header:
-            columns, separator, lines = *header, []
-            continue
-        if JOB_ID.fullmatch(line.split(separator, 1)[0]) and separator in line:
-            lines = [line]
-        elif lines and len(lines) < _LONGEST_ROW:
+            columns, separator = header
+        elif starts or lines:
             lines.append(line)
         else:
-            lines = []
+            yield line
         cells = _cells("\n".join(lines), columns, separator, shape) if lines and columns else None
         if cells:
             yield cells
             lines = []
+    yield "\n".join(lines)
 
 
 def _header(line: str, shape: TableShape) -> tuple[list[str], str] | None:

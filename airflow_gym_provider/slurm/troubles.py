@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-__all__ = ["Problem", "ProblemKind", "table_problem", "tool_problem"]
+__all__ = ["Problem", "ProblemKind", "damage", "table_problem", "tool_problem"]
 
 
 class ProblemKind(StrEnum):
@@ -91,6 +91,11 @@ def table_problem(tool: str, status: int | None, stderr: str, table: str) -> Pro
     if problem is not None or status or _HEADER.search(table):
         return problem
     return Problem(f"{tool}: exit status 0, but its answer lacks the header line", ProblemKind.OTHER)
+
+
+def damage(tool: str, rest: str) -> Problem:
+    """An answer in which rows are not whole: a banner or a wrapper got in between. `rest`: what is left of one."""
+    return Problem(f"{tool}: its answer is damaged, this is no whole row: {rest[:200]!r}", ProblemKind.OTHER)
 
 
 def _kind(status: int, said: str) -> ProblemKind:

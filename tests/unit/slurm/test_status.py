@@ -264,7 +264,7 @@ def test_with_nothing_but_a_number_the_newest_record_tells_which_job() -> None:
 
 
 def test_the_directory_as_accounting_spells_it_is_still_ours() -> None:
-    captured = Frames([Frame("squeue", ("0",), ""), Frame("squeue.end", ("0", "0"), ""), *sacct_captured()])
+    captured = Frames([*frames()[:2], *sacct_captured()])
     for job_dir in ('/scratch/runs/my "q" runs\'|x', '/scratch//runs/./my "q" runs\'|x/'):
         ref = JobRef("2", job_dir=job_dir)
         assert verdict(parse_status([ref], captured).jobs["2"]) == ended(Ending.FAILED)
@@ -312,7 +312,7 @@ def test_equal_numbers_on_two_clusters_stay_apart() -> None:
             *frames([queued("60", "RUNNING")]),
             Frame("squeue", ("1",), ""),
             Frame("squeue.end", ("1", "1"), DOWN),
-            Frame("sacct", ("1",), ""),
+            Frame("sacct", ("1",), table(SACCT_FIELDS, [])),
             Frame("sacct.end", ("1", "0"), ""),
         ]
     )
