@@ -93,8 +93,8 @@ class Hosts:
         for name in names:
             self.wait_for(name)
 
-    def start(self, name: str) -> None:
-        """As `docker compose up --no-deps`."""
+    def start(self, name: str, *command: str) -> None:
+        """As `docker compose up --no-deps`; with another command in the place of its entry point's."""
         image, service = self._image(name), self.services[name]
         root = self.folder / "roots" / name
         root.mkdir(parents=True, exist_ok=True)
@@ -102,7 +102,7 @@ class Hosts:
         plan.write_text("".join(" ".join(line) + "\n" for line in self._plan(name)))
         words = ["unshare", "--net", "--uts", "--ipc", "--mount", "--pid", "--fork", "--kill-child", "bash"]
         words += [str(Path(__file__).with_name("container.sh")), str(root), str(plan), service.get("hostname", name)]
-        words += [str(image.user), str(image.group), *image.entrypoint, *service["command"]]
+        words += [str(image.user), str(image.group), *(command or [*image.entrypoint, *service["command"]])]
         with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
                 words, env=self._environ(name), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
@@ -136,7 +136,7 @@ class Hosts:
         inside += ["setpriv", f"--reuid={image.user}", f"--regid={image.group}", "--clear-groups", "--inh-caps=-all"]
         inside += ["--bounding-set=-all", "--no-new-privs", "env", f"--chdir={image.home}", *words]
         done = subprocess.run(
-            inside, capture_output=True, text=True, check=False, timeout=300, env=self._environ(name) | environ
+            inside, capture_output=True, text=True, check=False, timeout=900, env=self._environ(name) | environ
         )
         if check and done.returncode:
             raise AssertionError(f"{name}: {shlex.join(words)}: {done.returncode}\n{done.stdout}{done.stderr}")
