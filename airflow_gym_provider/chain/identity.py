@@ -38,7 +38,7 @@ class ChainKey:
         return json.dumps(asdict(self), sort_keys=True)
 
     def digest(self, length: int, salt: str = "") -> str:
-        """`length` hex digits that stand for this key (and `salt`)."""
+        """`length` hex digits (at most 64) of a SHA-256 that stand for this key (and `salt`)."""
         return hashlib.sha256(f"{self.owner()}\n{salt}".encode()).hexdigest()[:length]
 
 

@@ -20,7 +20,7 @@ class Limits:
     compute: str = "<name>"
 
     def rest(self, used: int) -> int | None:
-        """Seconds of `max_walltime` that are left after `used`; None without a cap."""
+        """Seconds of `max_walltime` that are left after `used` seconds, negative past it; None without a cap."""
         return None if self.max_walltime is None else self.max_walltime - used
 
     def next_walltime(self, used: int) -> int | None:

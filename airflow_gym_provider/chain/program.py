@@ -47,7 +47,10 @@ def run_settings(run_dir: str, key: ChainKey) -> dict[str, str]:
 
 
 def place_settings(index: int, place: ChainPlace) -> dict[str, str]:
-    """What scripts need to know of one benchmark."""
+    """What scripts need to know of one benchmark, by shell variable. `index` (from 0) names it in the answer's frames.
+
+    Raises as `check_path`, for a directory that no script can be given.
+    """
     return {
         "gym_index": str(index),
         "gym_dir": check_path("job.output_path", place.job_dir),

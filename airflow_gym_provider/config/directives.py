@@ -38,7 +38,9 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_][A-Za-z0-9]+)*\Z")
 
 
 def read_directive_name(value: Any) -> str:
-    """Check the name of a directive: a long option without its dashes, and not one that is managed elsewhere."""
+    """Check the name of a directive: a long option of sbatch without its dashes. Refuses one that is managed elsewhere,
+    in any abbreviation that sbatch would take for it.
+    """
     name = as_line(value)
     if not _NAME.match(name):
         raise refuse(
@@ -50,7 +52,9 @@ def read_directive_name(value: Any) -> str:
 
 
 def read_directive_value(value: Any) -> str:
-    """Check a directive's value: text of one line; the empty text makes a bare flag."""
+    """Check a directive's value: text of one line; the empty text makes a bare flag. Refuses null and
+    booleans.
+    """
     if value is None or isinstance(value, bool):
         raise refuse(f"must be text, not {kind_of(value)}; write '' for a bare flag, or put the word in quotes")
     text = as_text(value)

@@ -45,7 +45,7 @@ class Draft:
 
     @property
     def cluster(self) -> SlurmComputeConfig:
-        """Return the compute entry; only to be asked for when ``compute`` is sound."""
+        """Return the compute entry; only to be asked for when ``compute`` is sound, else LookupError."""
         if self.compute is None:
             raise LookupError("the compute entry is not sound")
         return self.compute

@@ -48,7 +48,11 @@ def as_text(value: Any) -> str:
 
 
 def as_line(value: Any) -> str:
-    """Text of one line and at least one character, as names, paths and directive values have to be."""
+    """Text of one line and at least one character, as names, paths and directive values have to be.
+
+    Refuses what `as_text` refuses, blank text, control characters and more than 131,000 bytes of UTF-8, about
+    the most that Linux takes as one argument.
+    """
     text = as_text(value)
     if not text.strip():
         raise refuse("must not be empty")
@@ -60,7 +64,9 @@ def as_line(value: Any) -> str:
 
 
 def as_argument(value: Any) -> str:
-    """Return a line that a program takes for what it is: it does not begin like an option."""
+    """Return a line that a program takes for what it is: it does not begin like an option. Refuses what
+    `as_line` refuses.
+    """
     text = as_line(value)
     if text.startswith("-"):
         raise refuse(f"{shown(text)} starts with a dash and would be read as an option; write ./ before a path")
@@ -68,7 +74,7 @@ def as_argument(value: Any) -> str:
 
 
 def as_script(value: Any) -> str:
-    """Return shell text, which sbatch takes only with plain line breaks."""
+    """Return shell text, of any length. Refuses what `as_text` does, and DOS line breaks, which sbatch does not take."""
     text = as_text(value)
     if "\r\n" in text:
         raise refuse("holds DOS line breaks (\\r\\n), and sbatch takes no script with one; end its lines with \\n")
@@ -89,7 +95,7 @@ def as_int(value: Any) -> int:
 
 
 def as_number(value: Any) -> float:
-    """Return a finite number that is not negative."""
+    """Return a finite number that is not negative, its unit being its field's. Refuses all else, booleans too."""
     if isinstance(value, Scalar):
         value = value.value
     if isinstance(value, str) and _NUMBER.match(value):
@@ -102,7 +108,7 @@ def as_number(value: Any) -> float:
 
 
 def as_flag(value: Any) -> bool:
-    """Return true or false, in any of YAML's spellings."""
+    """Return true or false, in any of YAML 1.1's spellings. Refuses all else, 0 and 1 too."""
     if isinstance(value, Scalar):
         value = value.value
     if isinstance(value, bool):
@@ -128,7 +134,7 @@ def as_duration(value: Any) -> str:
 
 
 def as_variable_name(value: Any) -> str:
-    """Return the name of an environment variable."""
+    """Return the name of an environment variable, as a shell can assign it. Refuses all else."""
     text = as_text(value)
     if not VARIABLE_NAME.match(text):
         raise refuse(f"{text!r} is not the name of an environment variable (letters, digits and _, no digit first)")

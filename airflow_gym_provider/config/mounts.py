@@ -10,7 +10,9 @@ from airflow_gym_provider.config.fields import as_line, refuse
 
 
 def read_mount(value: Any) -> str:
-    """Check the form of one mount. Whether the source exists is asked on the cluster, at submit time."""
+    """Check the form of one mount, ``src:dst[:flags]`` with absolute paths, as Pyxis takes it. Refuses a comma, which
+    Pyxis takes for the next mount. Whether the source exists is asked on the cluster, at submit time.
+    """
     text = as_line(value)
     parts = text.split(":")
     if "," in text:

@@ -55,12 +55,12 @@ class ServicePlacement:
 
     @property
     def first_node(self) -> int:
-        """Return the node of the head, where the API (or Ray head) listens."""
+        """Return the number (from 0, within the allocation) of the head's node, where the API (or Ray head) listens."""
         return self.nodes[0]
 
     @property
     def api_node(self) -> int:
-        """Return the node to reach the service at; with PER_NODE the first of ``api_nodes``."""
+        """Return the number of the node to reach the service at; with PER_NODE the first of ``api_nodes``."""
         return self.nodes[0]
 
     @property
@@ -70,7 +70,7 @@ class ServicePlacement:
 
     @property
     def tasks(self) -> int:
-        """Return the tasks of the service's step: one for each node, whatever ``ntasks_per_node`` says."""
+        """Return the number of tasks of the service's step: one for each node, whatever ``ntasks_per_node`` says."""
         return len(self.nodes)
 
 
@@ -87,7 +87,7 @@ class Placement:
 
     @property
     def head_node(self) -> int:
-        """Return the first node of the allocation."""
+        """Return the number of the allocation's first node: nodes are counted from 0."""
         return 0
 
     @property
@@ -134,7 +134,7 @@ def gateway_manages(service: VllmServiceConfig, nodes: int, gpus_per_node: Itera
 
 
 def vllm_shape(service: VllmServiceConfig, nodes: int, gpus_per_node: Iterable[int | None]) -> Shape:
-    """Return how a vLLM service (or tier) is deployed on so many nodes."""
+    """Return how a vLLM service (or tier) is deployed on so many nodes with so many GPUs each (None: not declared)."""
     if isinstance(service, VllmPDTierConfig) and service.server_per_node:
         return Shape.PER_NODE
     if gateway_manages(service, nodes, gpus_per_node):

@@ -39,7 +39,7 @@ class Shell:
 
     @classmethod
     async def open(cls, conn: Any, timeout: float, where: str) -> Shell:
-        """Raises as `open_shell`."""
+        """Start one within `timeout` seconds; `where` names the place in errors. Raises as `open_shell`."""
         return cls(conn, await open_shell(conn, timeout, where, stderr=asyncssh.DEVNULL), where)
 
     @property
@@ -48,8 +48,9 @@ class Shell:
         return not self._closed and self._turns < MOST_TURNS and not self.conn.is_closed()
 
     async def ask(self, script: RemoteScript, timeout: float) -> Answer:
-        """Run a script and return its answer. Raises SlurmAnswerCutError: time over, more than 64 MB, or (then it is
-        a ShellEndedError) the shell's end.
+        """Run a script within `timeout` seconds and return its answer.
+
+        Raises SlurmAnswerCutError: time over, more than 64 MB, or (then it is a ShellEndedError) the shell's end.
         """
         self.busy, done = True, False
         self._turns += 1

@@ -50,14 +50,14 @@ class JobSpan:
         return "green" if self.state in _GREEN else "on" if self.state in _ON else "red"
 
     def queued(self, now: float) -> float | None:
-        """How long it waited, or has waited until `now`."""
+        """Seconds for which it waited, or has waited until `now` (seconds since 1970); None without a submission."""
         if self.submit is None:
             return None
         until = self.start if self.start is not None else self.end if self.end is not None else now
         return max(0.0, until - self.submit)
 
     def running(self, now: float) -> float:
-        """How long it ran, or has run until `now`."""
+        """Seconds for which it ran, or has run until `now` (seconds since 1970)."""
         if self.live and self.start is not None:
             return max(0.0, now - self.start)
         return float(self.ran)
@@ -80,12 +80,12 @@ class ChainView:
     expected: int | None = None
 
     def used_at(self, now: float) -> float:
-        """The walltime used of this budget until `now`, the running job's included."""
+        """Seconds of walltime used of this budget until `now` (seconds since 1970), the running job's included."""
         total = sum(job.running(now) for job in self.jobs if job.counted)
         return max(float(self.used), total)
 
     def window(self, now: float) -> tuple[float, float]:
-        """From the first submission to the last end, or to `now` while a job lives; never empty."""
+        """Seconds since 1970 of the first submission and of the last end, or `now` while a job lives; never empty."""
         begins = [moment for job in self.jobs for moment in (job.submit, job.start) if moment is not None]
         ends = [job.end for job in self.jobs if job.end is not None] + [now for job in self.jobs if job.live]
         first = min(begins, default=now)
