@@ -74,7 +74,7 @@ def as_argument(value: Any) -> str:
 
 
 def as_script(value: Any) -> str:
-    """Return shell text, of any length. Refuses what `as_text` does, and DOS line breaks, which sbatch does not take."""
+    """Return shell text, of any length. Refuses what `as_text` does, and DOS line breaks, which sbatch refuses."""
     text = as_text(value)
     if "\r\n" in text:
         raise refuse("holds DOS line breaks (\\r\\n), and sbatch takes no script with one; end its lines with \\n")
