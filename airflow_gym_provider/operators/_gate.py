@@ -19,6 +19,7 @@ from airflow_gym_provider.operators._gate_baseline import (
 from airflow_gym_provider.operators._gate_runs import BenchmarkRun, GateReader, runs_of_results
 from airflow_gym_provider.operators.gate import LAST_GREEN, GymGateOperator
 from airflow_gym_provider.results.gate import GateReport, GateSettings, MetricRule, Outcome, Side, judge_gate
+from airflow_gym_provider.storable import storable
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
@@ -162,7 +163,7 @@ def _push(context: Context, report: GateReport, compared: _Compared, action: str
     ti: Any = context["ti"]
     benchmarks = {name: _benchmark_values(name, report, compared) for name in report.benchmarks}
     told = {"verdict": report.outcome.value, "sentence": report.sentence[:_LONGEST], "action": action}
-    ti.xcom_push(key=xcom_keys.VERDICT, value={**told, "run_id": ti.run_id, "benchmarks": benchmarks})
+    ti.xcom_push(key=xcom_keys.VERDICT, value=storable({**told, "run_id": ti.run_id, "benchmarks": benchmarks}))
     good = (Outcome.PASS, Outcome.NO_BASELINE)
     green = [name for name in compared.candidates if report.of(name) in good]
     ti.xcom_push(key=xcom_keys.GATE_INDEX, value=index_values(context, green, fails=action == "fail"))

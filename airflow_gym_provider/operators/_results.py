@@ -11,6 +11,7 @@ from airflow_gym_provider.exceptions import SlurmTransportError
 from airflow_gym_provider.jobscript import quote
 from airflow_gym_provider.results import keep_rewards
 from airflow_gym_provider.slurm.remote import RemoteScript
+from airflow_gym_provider.storable import storable
 
 if TYPE_CHECKING:
     from airflow_gym_provider.chain import ChainLook
@@ -77,7 +78,8 @@ def result_values(
     if summary.rewards is not None:
         values["task_rewards"] = keep_rewards(summary.rewards, MAX_ROLLOUTS_BYTES - len(json.dumps(values["summary"])))
     kept = _fitting(metrics, MAX_XCOM_BYTES - len(json.dumps(values)))
-    return values | {"metrics": kept, "metrics_left_out": len(metrics) - len(kept)}
+    found: dict[str, Any] = storable(values | {"metrics": kept, "metrics_left_out": len(metrics) - len(kept)})
+    return found
 
 
 def _fitting(metrics: Mapping[str, float], room: int) -> dict[str, float]:

@@ -16,6 +16,7 @@ from airflow_gym_provider.operators._arguments import given_overrides
 from airflow_gym_provider.operators._memory import SUCCESS, ChainMemory
 from airflow_gym_provider.operators._plan import chain_key
 from airflow_gym_provider.operators._queue import RunQueue
+from airflow_gym_provider.storable import storable
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
@@ -45,7 +46,7 @@ def submit_all(operator: GymSubmitOperator, context: Context, environ: Mapping[s
             run.queue(names, _config.forwarded(config, whole), errors)
         finally:
             memory.save()
-        record = run.record()
+        record: dict[str, Any] = storable(run.record())
     context["ti"].xcom_push(key="return_value", value=record)
     if errors:
         raise AirflowFailException("\n".join(f"{name}: {error}" for name, error in errors.items()))

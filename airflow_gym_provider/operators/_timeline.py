@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_gym_provider import xcom_keys
 from airflow_gym_provider.slurm.jobs import JobStatus
 from airflow_gym_provider.slurm.times import utc_text
+from airflow_gym_provider.storable import storable
 
 if TYPE_CHECKING:
     from airflow_gym_provider.chain import Decision
@@ -56,7 +57,7 @@ def chain_values(
 def leave_chain(ti: Any, values: dict[str, Any]) -> None:
     """Push it. The pages are no reason to fail: when Airflow does not take it, the log says so."""
     try:
-        ti.xcom_push(key=xcom_keys.CHAIN, value=values)
+        ti.xcom_push(key=xcom_keys.CHAIN, value=storable(values))
     except Exception as err:
         _log.info("the chain could not be left for the pages: %s", type(err).__name__)
 

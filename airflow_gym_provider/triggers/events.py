@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 
 from airflow_gym_provider.slurm.states import ending_of
 from airflow_gym_provider.slurm.status import JobStatus
+from airflow_gym_provider.storable import storable
 
 
 class EventReason(StrEnum):
@@ -78,8 +79,10 @@ def job_end(status: JobStatus) -> JobEnd:
 def job_event(
     reason: EventReason, text: str = "", jobs: list[JobEnd] | None = None, unknown_for: float = 0
 ) -> JobEvent:
-    """An event's payload: nothing but JSON."""
-    return {"reason": reason.value, "text": text, "jobs": jobs or [], "unknown_for": unknown_for, "at": time.time()}
+    """An event's payload: nothing but JSON, and what every database takes: else the triggerer dies of it."""
+    told = {"reason": reason.value, "text": text, "jobs": jobs or [], "unknown_for": unknown_for, "at": time.time()}
+    event: JobEvent = storable(told)
+    return event
 
 
 def reason_of(event: dict[str, Any] | None) -> EventReason | None:

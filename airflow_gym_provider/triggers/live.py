@@ -13,6 +13,7 @@ from typing import Any
 
 from airflow_gym_provider import xcom_keys
 from airflow_gym_provider.slurm.jobs import JobRef, JobStatus
+from airflow_gym_provider.storable import storable
 from airflow_gym_provider.triggers.observe import Observation
 
 PROGRESS_EVERY = 15.0
@@ -79,7 +80,7 @@ def _push(ti: Any, values: dict[str, Any]) -> None:
 
     XCom.set(
         xcom_keys.LIVE,
-        values,
+        storable(values),
         dag_id=ti.dag_id,
         task_id=ti.task_id,
         run_id=ti.run_id,
