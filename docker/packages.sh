@@ -3,8 +3,8 @@
 # the newest in the other. In each, away from this checkout, Airflow finds it, and `airflow gym` checks, renders and runs
 # the demo's benchmarks on a real Slurm. Some unit tests run with the lowest versions, too.
 #
-#   bash docker/packages.sh                some minutes
-#   bash docker/packages.sh --unit-tests   with all unit tests, and with the demo's DAG on an Airflow of the lowest version
+#   bash docker/packages.sh         some minutes
+#   bash docker/packages.sh --all   with all unit tests, and with the demo's DAG on an Airflow of the lowest version
 #
 # Advisories on the newest versions are asked for where a service answers. Tools, environments and wheel are in
 # GYM_PACKAGES_DIR (default: ~/.cache/airflow-gym-provider/packages), the cluster in a folder under /tmp.
@@ -111,7 +111,21 @@ ends_well() {
     [ "$(grep -c 'complete' "$folder/$1/status")" = 2 ] || fail "$1: two benchmarks were to be complete"
 }
 
-# Rooms that lean most on other people's packages; all of them with --unit-tests.
+# The demo's DAG, run by an Airflow of that end: its scheduler, triggerer and API server.
+demo_dag() {
+    local end=$1
+    mkdir -p "$folder/$end/dags"
+    cp "$repo"/dags/nightly_benchmarks.* "$folder/$end/dags"
+    GYM_OUTPUT_PATH=$folder/$end/runs bash "$here/airflow.sh" up \
+        --dir "$folder/airflow" --dags "$folder/$end/dags" --python "$home/$end/bin/python"
+    (
+        eval "$(bash "$here/airflow.sh" env --dir "$folder/airflow")"
+        "$python" "$here/demo/watch.py" nightly_benchmarks --resumes mmlu_pro
+    ) || fail "$end: the demo's DAG did not end well"
+    bash "$here/airflow.sh" down --dir "$folder/airflow"
+}
+
+# Rooms that lean most on other people's packages; all of them with --all.
 unit_tests() {
     local rooms=(tests/unit/test_provider_info.py tests/unit/config tests/unit/ui tests/unit/hooks/test_hook_over_ssh.py)
     [ "$everything" = 0 ] || rooms=(tests/unit)
@@ -145,6 +159,7 @@ ask() {
 at_exit() {
     local code=$?
     trap - EXIT INT TERM
+    bash "$here/airflow.sh" down --dir "$folder/airflow" >/dev/null 2>&1 || true
     bash "$here/cluster.sh" down --dir "$folder/cluster" >/dev/null 2>&1 || true
     [ $code = 0 ] || cp -r "$folder/cluster/log" "$home/failed-cluster-log" 2>/dev/null || true
     rm -rf "$folder"
@@ -156,7 +171,7 @@ main() {
     everything=0
     while [ $# -gt 0 ]; do
         case $1 in
-            --unit-tests) everything=1 ;;
+            --all) everything=1 ;;
             -h | --help) sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
             *) fail "unknown argument: $1 (see --help)" ;;
         esac
@@ -184,6 +199,7 @@ main() {
         airflow_finds_it "$end"
     done
     for end in "${ends[@]}"; do ends_well "$end"; done
+    [ "$everything" = 0 ] || demo_dag lowest
     unit_tests
     audit
     say "good at both ends after $SECONDS s"

@@ -79,9 +79,24 @@ need_browser() {
 }
 
 # What there is to check is listed in .pre-commit-config.yaml.
-lint() { PRE_COMMIT_HOME=$home/pre-commit pre-commit run --all-files --show-diff-on-failure; }
+lint() { PRE_COMMIT_HOME=$home/pre-commit pre-commit run --all-files; }
 
 tests() { python -m pytest "$@" "${pytest_words[@]}"; }
+
+# What decides about jobs is known in every branch; a choice of tests (-- -k …) cannot show that.
+unit_tests() {
+    export COVERAGE_FILE=$home/coverage
+    tests -n 2 --cov --cov-report= tests/unit || return 1
+    say "branches and lines that the unit tests take: $(coverage report --format=total) %"
+    [ ${#pytest_words[@]} -gt 0 ] ||
+        coverage report --include='airflow_gym_provider/chain/*,airflow_gym_provider/slurm/*' --fail-under=100
+}
+
+of_the_wheel() {
+    local more=()
+    [ "$soak" = 0 ] || more=(--all)
+    GYM_PACKAGES_DIR=$home/packages bash "$here/packages.sh" "${more[@]}"
+}
 
 # Real daemons on a busy machine are sometimes late. What failed gets one second chance, and the log says so. A job that
 # was doubled or lost is no matter of being late.
@@ -138,12 +153,13 @@ rm -rf "$home"/step.*
 trap interrupted INT TERM
 
 step "lint" lint
-step "unit tests" tests -n 2 tests/unit
+step "unit tests" unit_tests
 if [ "$fast" = 0 ]; then
     step "integration tests on the real Slurm" on_cluster tests/integration
     need_browser
     beside "end to end on a real Airflow" on_real_parts tests/e2e -m "airflow and not (outage or spread or real_gym or real_stack)"
     beside "end to end while parts are killed" on_real_parts tests/e2e -m "(outage or spread) and not soak"
+    beside "the wheel, at both ends of its dependencies" of_the_wheel
     beside "end to end with the real gym" on_real_parts tests/e2e -m real_gym
     all_beside
 fi
