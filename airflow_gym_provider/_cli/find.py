@@ -27,6 +27,7 @@ from airflow_gym_provider.config.yaml_source import read_yaml
 from airflow_gym_provider.hooks.slurm import SlurmHook
 from airflow_gym_provider.jobscript import quote, results_spec
 from airflow_gym_provider.slurm.commands import check_cluster
+from airflow_gym_provider.slurm.keys import number_of
 from airflow_gym_provider.slurm.remote import Frames, RemoteScript
 
 _JOB_ID = re.compile(r"([0-9]+)(?:;([A-Za-z0-9_.-]+))?")
@@ -110,7 +111,7 @@ def refuse_stranger(target: str, look: Look) -> None:
     by_id = _JOB_ID.fullmatch(target)
     ours = [job.ref.key for chain in look.chains.values() for job in chain.jobs]
     ours += [job_id for chain in look.chains.values() for job_id in (*chain.ids, *chain.found)]
-    if by_id and by_id[1] not in {job_id.partition(";")[0] for job_id in ours}:
+    if by_id and by_id[1] not in {number_of(key) for key in ours}:
         raise refused(f"job {target} is in a run's directory, but none of ours: end it with scancel")
 
 

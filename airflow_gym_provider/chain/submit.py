@@ -17,6 +17,7 @@ from airflow_gym_provider.chain.place import DEFAULT_TIMING, NEW_CHAIN, ChainPla
 from airflow_gym_provider.chain.program import place_settings, program, run_settings, settings, whole
 from airflow_gym_provider.chain.record import RecordHead, entry_head, record_template
 from airflow_gym_provider.jobscript.quoting import quote
+from airflow_gym_provider.slurm.keys import cluster_of, number_of
 from airflow_gym_provider.slurm.remote import Answer, Frame, Frames, RemoteScript
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -215,8 +216,7 @@ def _submit(index: int, submission: Submission) -> str:
 
 
 def _found(word: str) -> str:
-    job_id, _, cluster = word.partition(";")
-    return f"{job_id} {cluster or '-'}"
+    return f"{number_of(word)} {cluster_of(word) or '-'}"
 
 
 def _inside(path: str) -> str:

@@ -68,7 +68,9 @@ class DriverLogLink(_FileLink):
 
     def path(self, place: Mapping[str, Any]) -> str:
         """See `_FileLink`."""
-        job_id = str(place.get("job_id") or "").partition(";")[0]
+        from airflow_gym_provider.slurm.keys import number_of  # the room is more than a DAG file should load
+
+        job_id = number_of(str(place.get("job_id") or ""))
         return posixpath.join(place["logs"], f"driver-{job_id}.log") if job_id and place.get("logs") else ""
 
 

@@ -29,6 +29,7 @@ from airflow_gym_provider.operators._results import log_tails, place_values, res
 from airflow_gym_provider.operators._timeline import chain_values, leave_chain
 from airflow_gym_provider.operators._wanted import reason_to_go_on, timed_out
 from airflow_gym_provider.results import recount
+from airflow_gym_provider.slurm.keys import cluster_of
 from airflow_gym_provider.slurm.states import Ending
 from airflow_gym_provider.triggers.events import EventReason, reason_of
 
@@ -240,7 +241,7 @@ class ChainTask:
 
     def _note(self, waiting: Waiting, seen: Evidence) -> Waiting:
         """Make the job known to people and later tries before anything else happens."""
-        cluster = waiting.job_id.partition(";")[2]
+        cluster = cluster_of(waiting.job_id)
         clusters = {*self.memory.place.get("clusters", ()), *([cluster] if cluster else [])}
         self.memory.place |= {"job_id": waiting.job_id, "clusters": sorted(clusters)}
         self.memory.outages = self.memory.starts = 0

@@ -20,6 +20,7 @@ from airflow_gym_provider.exceptions import SlurmTransportError
 from airflow_gym_provider.hooks.slurm import SlurmHook
 from airflow_gym_provider.operators._plan import ChainPlan
 from airflow_gym_provider.results import RESULTS_FILE, Summary, parse_summary, summary_body
+from airflow_gym_provider.slurm.keys import cluster_of
 from airflow_gym_provider.slurm.remote import RemoteScript
 
 LOOK_TIMEOUT = 300.0
@@ -56,7 +57,7 @@ class Cluster:
             [place],
             why,
             job_ids={place.benchmark: keys},
-            clusters=[*self.plan.clusters, *(cluster for key in keys if (cluster := key.partition(";")[2]))],
+            clusters=[*self.plan.clusters, *(cluster for key in keys if (cluster := cluster_of(key)))],
             quick=quick,
             **self.hook.script_options,
         )

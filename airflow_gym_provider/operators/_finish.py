@@ -18,6 +18,7 @@ from airflow_gym_provider.jobscript import quote
 from airflow_gym_provider.results import Verdict, judge, parse_survey, survey_body
 from airflow_gym_provider.slurm.accounting import JobRow
 from airflow_gym_provider.slurm.jobs import JobRef, JobStatus
+from airflow_gym_provider.slurm.keys import cluster_of, number_of
 from airflow_gym_provider.slurm.remote import RemoteScript
 from airflow_gym_provider.slurm.states import Ending
 from airflow_gym_provider.triggers.events import EventReason, reason_of
@@ -49,7 +50,7 @@ def finished(cluster: Cluster, event: Mapping[str, Any] | None) -> tuple[ChainLo
     except SlurmTransportError:
         return None  # the look that follows tells
     texts = {frame.name: frame.text for frame in frames}
-    ids = [line.split(";")[0].strip() for line in texts.get("chain", "").splitlines() if line.strip()]
+    ids = [number_of(line) for line in texts.get("chain", "").splitlines() if line.strip()]
     survey = parse_survey(plan.spec, frames)
     verdict = judge(survey, plan.spec)
     if ids != [job.ref.job_id] or texts.get("marks", "unread").strip() or not verdict.complete:
@@ -68,9 +69,10 @@ def _completed(event: Mapping[str, Any] | None) -> JobStatus | None:
         return None
     if job.get("ending") != Ending.COMPLETED.value or not job.get("accounted"):
         return None
-    number, _, name = str(job.get("job_id", "")).partition(";")
+    key = str(job.get("job_id", ""))
+    number = number_of(key)
     return JobStatus(
-        JobRef(number, name or None),
+        JobRef(number, cluster_of(key)),
         state=Ending.COMPLETED.value,
         live=False,
         known=True,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_gym_provider.exceptions import SlurmTransportError
 from airflow_gym_provider.jobscript import quote
 from airflow_gym_provider.results import keep_rewards
+from airflow_gym_provider.slurm.keys import number_of
 from airflow_gym_provider.slurm.remote import RemoteScript
 from airflow_gym_provider.storable import storable
 
@@ -95,7 +96,7 @@ def _fitting(metrics: Mapping[str, float], room: int) -> dict[str, float]:
 
 def log_tails(hook: SlurmHook, plan: ChainPlan, job_id: str) -> Sequence[tuple[str, str]]:
     """(path, last lines) of the driver's and the job's own log of one job; empty when they cannot be read."""
-    number = job_id.partition(";")[0]
+    number = number_of(job_id)
     logs = [
         posixpath.join(plan.job_dir, "logs", f"driver-{number}.log"),
         posixpath.join(plan.job_dir, f"slurm-{number}.out"),

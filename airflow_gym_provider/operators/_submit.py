@@ -28,6 +28,7 @@ from airflow_gym_provider.chain import (
 from airflow_gym_provider.config import SubmitConfig, SubmitConfigError
 from airflow_gym_provider.exceptions import ChainRetry
 from airflow_gym_provider.jobscript import render_job_script
+from airflow_gym_provider.slurm.keys import job_key
 from airflow_gym_provider.slurm.refusals import Refusal, read_sbatch
 from airflow_gym_provider.slurm.remote import Answer
 from airflow_gym_provider.slurm.tails import hidden_line
@@ -131,7 +132,7 @@ def settle(config: SubmitConfig, outcome: Outcome) -> str | None:
     Raises ChainRetry for what passes and AirflowFailException for what does not.
     """
     if outcome.kind in (OutcomeKind.SUBMITTED, OutcomeKind.ADOPTED):
-        return f"{outcome.job_id};{outcome.cluster}" if outcome.cluster else str(outcome.job_id)
+        return job_key(str(outcome.job_id), outcome.cluster)
     if outcome.kind is OutcomeKind.REFUSED:
         later, text = refusal_text(config, outcome)
         if later:

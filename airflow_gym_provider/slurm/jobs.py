@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from airflow_gym_provider.slurm.accounting import JobRow
+from airflow_gym_provider.slurm.keys import job_key
 from airflow_gym_provider.slurm.states import Ending
 
 __all__ = ["JobRef", "JobStatus"]
@@ -27,7 +28,7 @@ class JobRef:
     @property
     def key(self) -> str:
         """The job in sbatch's own notation: "60", or "60;c2" when it has a cluster. Unique among all refs."""
-        return f"{self.job_id};{self.cluster}" if self.cluster else self.job_id
+        return job_key(self.job_id, self.cluster)
 
 
 @dataclass(frozen=True)

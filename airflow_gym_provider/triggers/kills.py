@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from airflow_gym_provider.chain import ChainPlace, cancel_script, read_cancels
+from airflow_gym_provider.slurm.keys import cluster_of
 from airflow_gym_provider.slurm.remote import Answer, RemoteScript
 from airflow_gym_provider.slurm.status import JobRef
 from airflow_gym_provider.triggers.observe import look_request, read_answer
@@ -44,7 +45,7 @@ class Kill:
     @property
     def clusters(self) -> list[str]:
         """The clusters that the ids name."""
-        return [cluster for _, _, cluster in (job_id.partition(";") for job_id in self.job_ids) if cluster]
+        return [cluster for key in self.job_ids if (cluster := cluster_of(key))]
 
 
 class Together(Generic[Q, A]):
