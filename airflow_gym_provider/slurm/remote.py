@@ -18,7 +18,12 @@ from airflow_gym_provider.jobscript.quoting import quote
 
 __all__ = ["Answer", "Frame", "Frames", "RemoteScript"]
 
+# The first command: BASH_ENV, SHELLOPTS and functions of a login may change how all else is read. In POSIX mode no
+# function stands in the way of unset and set.
 _PROGRAM = """\
+{{ POSIXLY_CORRECT=1; unset -f unset set shopt unalias; unset POSIXLY_CORRECT; unalias -a; set +abefkmuvxCEHPT -Bh \
++o pipefail; shopt -u expand_aliases nullglob failglob dotglob nocaseglob nocasematch xpg_echo lastpipe execfail; \
+trap - DEBUG ERR RETURN EXIT; }} 2>/dev/null
 _gym_main_{nonce}() {{
 _gym_nonce={nonce}
 _gym_slurm_bin={slurm_bin}

@@ -2,9 +2,14 @@
 # SC2154: those variables. SC2034, SC2317: what only bodies use. SC1090: start-up files of whoever logs in.
 # shellcheck shell=bash disable=SC2154,SC2034,SC2317,SC1090
 
-# A login environment may carry functions in the place of programs; `module` and its like stay, jobs may need them.
-unset -f sbatch squeue sacct scancel scontrol sinfo timeout cat wc stat head tail awk sed base64 tar date env ls mkdir \
-  mv rm cp chmod flock id mktemp grep sort tr find printf echo test kill sleep cd 2>/dev/null
+# A login environment may carry functions in the place of commands; `module` and its like stay, jobs may need them.
+unset -f : . [ alias bg bind break builtin caller cd command compgen complete compopt continue declare dirs disown echo \
+  enable eval exec exit export false fc fg getopts hash help history jobs kill let local logout mapfile popd printf \
+  pushd pwd read readarray readonly return set shift shopt source suspend test times trap true type typeset ulimit \
+  umask unalias unset wait awk base64 cat chmod cksum cp cut date dirname env find flock grep gzip head id ls mkdir \
+  mktemp mv rm sacct sacctmgr sbatch scancel scontrol sed sha256sum sinfo sleep sort squeue stat tail tar timeout touch \
+  tr uname wc 2>/dev/null
+IFS=$' \t\n'
 
 # Formats, filters and defaults of the login environment would change what Slurm answers and what sbatch submits.
 _gym_saved_lc_all=${LC_ALL-unset}
@@ -12,7 +17,7 @@ for _gym_name in "${!SBATCH_@}" "${!SLURM_@}" "${!SQUEUE_@}" "${!SACCT_@}" "${!S
   "${!SCONTROL_@}" "${!SALLOC_@}" "${!SRUN_@}"; do
   [ "$_gym_name" = SLURM_CONF ] || unset "$_gym_name"
 done
-unset TMOUT CDPATH GREP_OPTIONS POSIXLY_CORRECT
+unset TMOUT CDPATH GREP_OPTIONS TAR_OPTIONS GZIP _POSIX2_VERSION
 export LC_ALL=C SLURM_TIME_FORMAT=standard
 
 # frame NAME [WORD...]: what is printed from here to the next frame belongs to it.

@@ -143,6 +143,63 @@ def test_exported_functions_do_not_replace_tools_but_module_stays() -> None:
     assert [frame.text.strip() for frame in frames] == ["0", "module"]
 
 
+BASH_ENV = """\
+shopt -s expand_aliases nocasematch failglob xpg_echo
+IFS=,
+function unset { /bin/echo hijacked; }; function set { /bin/echo hijacked; }; function [ { /bin/echo hijacked; }
+trap 'echo hijacked' DEBUG; trap 'echo hijacked' EXIT
+cd /; echo "from BASH_ENV"
+set -euo pipefail; set -f; set -C
+alias printf='echo alias' local='echo' return='exit 3' squeue='echo alias' rm='rm -i' wc='echo alias'
+"""
+SHELLOPTS = "braceexpand:errexit:nounset:xtrace:verbose:noglob:noclobber:posix:pipefail"
+HIJACKED = "() { /bin/echo hijacked; }"
+HOSTILE = {
+    "BASH_ENV": {},
+    "functions": {
+        f"BASH_FUNC_{name}%%": HIJACKED
+        for name in "unset set shopt unalias [ : . cd printf echo local export type eval return trap test wc mv".split()  # noqa: SIM905
+    },
+    "options": {"SHELLOPTS": SHELLOPTS, "BASHOPTS": "expand_aliases:failglob:nocasematch", "IFS": ":"},
+    "POSIX": {"POSIXLY_CORRECT": "1", "_POSIX2_VERSION": "1", "CDPATH": "/usr", "TAR_OPTIONS": "--help", "GZIP": "-q"},
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_whatever_a_login_environment_switches_on_the_script_runs_as_it_was_written(tmp_path: Path, kind: str) -> None:
+    environ = dict(HOSTILE[kind])
+    if kind == "BASH_ENV":
+        (tmp_path / "start-up").write_text(BASH_ENV)
+        environ["BASH_ENV"] = str(tmp_path / "start-up")
+    lines = """
+frame said one two
+found=(/etc/host*) secret=CANARY
+wc -l </dev/null && printf '%q\\n' "$IFS" && echo "${#found[@]}" "$_gym_no_such_variable"
+[ -n "$secret" ] && echo yes
+false
+false | true
+cd /tmp && pwd
+frame next"""
+    expected = run(body(lines))
+    done = run(script := body(lines), **environ)
+    frames = script.frames(done.stdout)
+    assert frames == script_frames(expected.stdout)
+    assert (frames.complete, done.returncode) == (True, 0)
+    assert "CANARY" not in done.stderr
+
+
+def script_frames(stdout: str) -> Frames:
+    """The frames, whatever the nonce."""
+    return RemoteScript("", stdout.partition("@@")[2].split()[0]).frames(stdout)
+
+
+def test_no_builtin_of_this_bash_can_be_replaced_by_an_exported_function() -> None:
+    builtins = subprocess.run(["bash", "-c", "compgen -b"], capture_output=True, text=True, check=True).stdout.split()
+    script = body("frame left\ncompgen -A function")
+    left = script.frames(run(script, **{f"BASH_FUNC_{name}%%": HIJACKED for name in builtins}).stdout)[0].text.split()
+    assert not set(builtins) & set(left)
+
+
 def test_a_missing_slurm_is_an_error_that_names_the_setting() -> None:
     script = RemoteScript.build("frame never", needs=("no-such-squeue",))
     frames = script.frames(run(script).stdout)
