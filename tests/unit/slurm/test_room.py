@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_gym_provider import slurm
+from airflow_gym_provider.slurm.keys import cluster_of, job_key, number_of
 
 FORBIDDEN = ("airflow.", "pydantic", "jinja2", "paramiko", "asyncssh", "omegaconf", "hydra")
 
@@ -23,6 +24,14 @@ def test_importing_it_is_cheap() -> None:
     code = "import sys, airflow_gym_provider.slurm; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not [name for name in loaded if f"{name}.".startswith(FORBIDDEN)]
+
+
+@pytest.mark.parametrize(
+    ("key", "number", "cluster"), [("60", "60", None), ("60;c2", "60", "c2"), ("60;\n", "60", None)]
+)
+def test_a_job_is_named_as_sbatch_names_it(key: str, number: str, cluster: str | None) -> None:
+    assert (number_of(key), cluster_of(key)) == (number, cluster)
+    assert job_key(number, cluster) == key.strip(";\n")
 
 
 @pytest.mark.parametrize("script", ["slurm/remote.sh", "results/survey.sh"])
