@@ -80,7 +80,7 @@ gym_has() {
 # gym_queue: the jobs of gym_name, and of gym_plain in gym_dir (an sbatch by hand), as lines "ID CLUSTER STATE".
 # gym_live: those that have not ended; gym_over: those of gym_name that have. Fails with the trouble in gym_trouble.
 gym_queue() {
-  local cluster rows id state dir name real
+  local cluster rows id state dir name last more real read_on
   gym_live='' gym_over='' gym_trouble=''
   real=$(cd "$gym_dir" 2>/dev/null && pwd -P)
   for cluster in "${gym_clusters[@]}"; do
@@ -93,9 +93,19 @@ gym_queue() {
       gym_trouble="squeue${cluster:+ on $cluster}: exit status 0, but its answer lacks the header line: $rows"
       return 1
     fi
-    while IFS=$gym_separator read -r id state _ _ _ _ _ _ dir name _; do
+    read_on=0
+    while IFS=$gym_separator read -r id state _ _ _ _ _ _ dir name last more; do
+      if [ "$id,$state,$dir,$name" = JOBID,STATE,WORK_DIR,NAME ]; then
+        read_on=1
+        continue
+      fi
+      [ -n "$state$dir$name$last$more" ] || continue # a banner
+      # What is left of a row may be a live job's, and so may one whose columns are others: nothing follows from it.
+      if ! gym_whole "$id" "$last" "$more" || ! [[ $state =~ ^[[:alnum:]_]*\+?$ ]]; then
+        gym_trouble="squeue${cluster:+ on $cluster}: its answer is damaged, this is no whole row: ${id:0:40} ${state:0:40}"
+        return 1
+      fi
       id=${id%%[+_]*}
-      [[ $id =~ ^[0-9]+$ ]] || continue
       case $name in
         "$gym_name") ;;
         "$gym_plain") [ "$dir" = "$gym_dir" ] || [ "$dir" = "${real:-/}" ] || continue ;;
@@ -107,7 +117,16 @@ gym_queue() {
         gym_over+="$id ${cluster:--} $state"$'\n'
       fi
     done < <(printf '%s\n' "$rows")
+    if [ "$read_on" = 0 ]; then # no process was to be had that hands them over
+      gym_trouble="squeue${cluster:+ on $cluster}: its answer could not be read: Resource temporarily unavailable"
+      return 1
+    fi
   done
+}
+
+# gym_whole FIRST LAST MORE: whether a row has come whole: it begins with the id of a job or step, and ends with it.
+gym_whole() {
+  [ -z "$3" ] && [ "$1" = "${2%$'\r'}" ] && [[ $1 =~ ^[0-9]+([+_.][^[:space:]]+)?$ ]]
 }
 
 # A state that is not known to be an end is none.
