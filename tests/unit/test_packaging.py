@@ -171,3 +171,24 @@ def test_the_changelog_has_the_form_of_keep_a_changelog_and_the_version_of_the_p
         assert kinds == [kind for kind in _KINDS if kind in kinds], "other kinds of changes, or in another order"
         changes = [part.strip() for part in re.split(r"^### .*$", text[begin:end], flags=re.MULTILINE)[1:]]
         assert [change[:40] for change in changes if not change.startswith("- ")] == []
+
+
+def anchors(text: str) -> set[str]:
+    """Where a page's headings can be reached, as GitHub makes names of them."""
+    titles = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("name", [name for name in kept() if name.endswith(".md")])
+def test_each_link_of_a_document_leads_to_a_file_or_heading_that_is_there(name):
+    text = (REPO / name).read_text()
+    targets = re.findall(r"\]\(([^)\s]+)\)|src=\"([^\"]+)\"", text)
+    nowhere = []
+    for target in filter(None, (first or second for first, second in targets)):
+        if re.match(r"https?://", target):
+            continue
+        path, _, heading = target.partition("#")
+        page = (REPO / name).parent / path if path else REPO / name
+        if not page.exists() or (heading and heading not in anchors(page.read_text())):
+            nowhere.append(target)
+    assert nowhere == []
