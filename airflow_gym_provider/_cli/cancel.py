@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from airflow_gym_provider._cli.cluster import cluster
-from airflow_gym_provider._cli.command import PROBLEM, WELL, Shown, command
+from airflow_gym_provider._cli.command import PROBLEM, WELL, Shown, command, printable
 from airflow_gym_provider._cli.find import FoundRun, find_run, refuse_stranger
 from airflow_gym_provider.chain import BY_HAND, Action, CancelReport, ChainLook, cancel_script, decide, read_cancel
 from airflow_gym_provider.results import judge
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> Shown:
 
     def show() -> None:
         for name, report in reports.items():
-            print(f"{name}: {report.text}{_GOES_ON if name in resumed else ''}")
+            print(f"{name}: {printable(report.text)}{_GOES_ON if name in resumed else ''}")
 
     return PROBLEM if troubled else WELL, {"run_dir": found.run_dir, "benchmarks": rows}, show
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping
 from functools import wraps
@@ -52,7 +53,7 @@ def command(work: Callable[[argparse.Namespace], Shown]) -> Callable[[argparse.N
             if args.as_json:
                 _print_json(end.status, end.fields)
             elif end.text:
-                print(end.text, file=sys.stderr)
+                print(printable(end.text), file=sys.stderr)
             raise SystemExit(end.status) from None
         except KeyboardInterrupt:
             raise SystemExit(130) from None
@@ -63,6 +64,13 @@ def command(work: Callable[[argparse.Namespace], Shown]) -> Callable[[argparse.N
         raise SystemExit(status)
 
     return run
+
+
+def printable(text: object) -> str:
+    """`text` for a terminal: what would move its cursor, colour or name it is shown as an escape instead. Files and
+    Slurm may say anything, and so may those who wrote them.
+    """
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda sign: f"\\x{ord(sign[0]):02x}", str(text))
 
 
 def _print_json(status: int, fields: Mapping[str, Any]) -> None:

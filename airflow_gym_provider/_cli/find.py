@@ -30,7 +30,7 @@ from airflow_gym_provider.slurm.commands import check_cluster
 from airflow_gym_provider.slurm.keys import number_of
 from airflow_gym_provider.slurm.remote import Frames, RemoteScript
 
-_JOB_ID = re.compile(r"([0-9]+)(?:;([A-Za-z0-9_.-]+))?")
+_JOB_ID = re.compile(r"([0-9]{1,10})(?:;([A-Za-z0-9_][A-Za-z0-9_.-]*))?")
 _TIMEOUT = 300.0
 _BY_ID = """\
 _gym_dir=$(timeout 30 squeue {where}--noheader --states=all --jobs={job_id} --format=%Z 2>/dev/null | head -n 1)
@@ -122,7 +122,10 @@ def _locate(target: str, by_id: re.Match[str] | None) -> str:
         return _BY_ID.format(job_id=by_id[1], where=where)
     if not target.startswith("/"):
         raise unusable(f"{target!r} is neither a job id nor an absolute path on the cluster")
-    return f"_gym_dir={quote(posixpath.normpath(target))}\n"
+    try:
+        return f"_gym_dir={quote(posixpath.normpath(target))}\n"
+    except ValueError as err:
+        raise unusable(f"{target!r}: {err}") from None
 
 
 def _found(frames: Frames, run_dir: str, wanted: Sequence[str]) -> FoundRun:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_gym_provider._cli.cluster import cluster
-from airflow_gym_provider._cli.command import PROBLEM, WELL, Shown, command
+from airflow_gym_provider._cli.command import PROBLEM, WELL, Shown, command, printable
 from airflow_gym_provider._cli.find import FoundRun, find_run
 from airflow_gym_provider._cli.table import show_lines, table
 from airflow_gym_provider.chain import Action, ChainLook, Decision, decide
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> Shown:
 def _rows(hook: SlurmHook, found: FoundRun) -> list[dict[str, Any]]:
     look = found.look(hook)
     for problem in look.problems:
-        print(f"warning: {problem}", file=sys.stderr)
+        print(f"warning: {printable(problem)}", file=sys.stderr)
     return [_row(found, look.chains[place.benchmark]) for place in found.places]
 
 

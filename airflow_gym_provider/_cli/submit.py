@@ -12,7 +12,7 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_gym_provider._cli.cluster import cluster
-from airflow_gym_provider._cli.command import NO_WAY, PROBLEM, WELL, CommandEnds, Shown, command, refused
+from airflow_gym_provider._cli.command import NO_WAY, PROBLEM, WELL, CommandEnds, Shown, command, printable, refused
 from airflow_gym_provider._cli.config import Loaded, invalid, load
 from airflow_gym_provider._cli.place import run_place
 from airflow_gym_provider.config import SubmitConfigError
@@ -70,4 +70,4 @@ def _show(record: Mapping[str, Any], errors: Mapping[str, str]) -> None:
         if entry.get("job_id"):
             print(f"{entry['benchmark']}: job {entry['job_id']} in {entry['job_dir']}")
     for name, error in errors.items():
-        print(f"{name}: {error}", file=sys.stderr)
+        print(f"{name}: {printable(error)}", file=sys.stderr)

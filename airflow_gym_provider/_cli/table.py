@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
+from airflow_gym_provider._cli.command import printable
 from airflow_gym_provider.config.durations import format_duration
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def show_lines(rows: Sequence[Mapping[str, Any]], file: TextIO) -> None:
             f"rollouts {_rollouts(row)}",
             f"walltime {_walltime(row)}",
         ]
-        print("  ".join(part for part in parts if part), " ".join(str(row["reason"]).split()), sep="  ", file=file)
+        print("  ".join(part for part in map(printable, parts) if part), _reason(row), sep="  ", file=file)
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> Group:
@@ -41,10 +42,14 @@ def table(rows: Sequence[Mapping[str, Any]]) -> Group:
         expected = row["rollouts_expected"]
         bar = ProgressBar(total=max(expected or 0, 1), completed=min(row["rollouts_done"], expected or 0), width=16)
         state = Text(row["state"], style=_COLOURS.get(row["state"], ""))
-        texts = (Text(text) for text in (_jobs(row), _walltime(row), _rollouts(row)))
+        texts = (Text(printable(text)) for text in (_jobs(row), _walltime(row), _rollouts(row)))
         grid.add_row(Text(row["benchmark"]), state, *texts, bar)
-    reasons = [Text(f"{row['benchmark']}: {' '.join(str(row['reason']).split())}") for row in rows]
+    reasons = [Text(f"{row['benchmark']}: {_reason(row)}") for row in rows]
     return Group(grid, Text(), *reasons)
+
+
+def _reason(row: Mapping[str, Any]) -> str:
+    return printable(" ".join(str(row["reason"]).split()))
 
 
 def _jobs(row: Mapping[str, Any]) -> str:

@@ -137,12 +137,19 @@ def job_ids(jobs: str | int | Sequence[str | int] | Mapping[str, Any]) -> Iterab
     if isinstance(jobs, Mapping):
         return _recorded(jobs)
     ids = [str(jobs)] if isinstance(jobs, str | int) else [str(job) for job in jobs]
-    bad = [job for job in ids if not job.partition(";")[0].isdecimal()]
-    if bad or not ids:
-        raise AirflowFailException(
-            f"`jobs` must be job ids or a submission record: {', '.join(bad) or 'nothing given'}"
-        )
-    return ids
+    return _checked(ids)
+
+
+def _checked(ids: list[str]) -> list[str]:
+    from airflow_gym_provider.slurm.commands import check_key
+
+    try:
+        checked = [check_key(job) for job in ids]
+    except ValueError as err:
+        raise AirflowFailException(f"`jobs` must be job ids or a submission record: {err}") from None
+    if not checked:
+        raise AirflowFailException("`jobs` must be job ids or a submission record: nothing given")
+    return checked
 
 
 def _recorded(record: Mapping[str, Any]) -> list[str]:
@@ -152,4 +159,4 @@ def _recorded(record: Mapping[str, Any]) -> list[str]:
         raise AirflowFailException("never queued: " + "; ".join(unqueued))
     if not entries:
         raise AirflowFailException("`jobs` is a mapping without benchmarks: no submission record")
-    return [str(entry["job_id"]) for entry in entries]
+    return _checked([str(entry["job_id"]) for entry in entries])

@@ -9,7 +9,18 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from airflow_gym_provider.jobscript.quoting import quote
 
-__all__ = ["check_cluster", "check_id", "chunks", "command", "command_here", "id_list", "name_list"]
+__all__ = [
+    "check_cluster",
+    "check_id",
+    "check_key",
+    "chunks",
+    "command",
+    "command_here",
+    "id_list",
+    "is_cluster",
+    "is_id",
+    "name_list",
+]
 
 _CHUNK_BYTES = 6_000  # of ids: with the options one command stays below 8 KB, whatever a site's wrappers allow
 _ID = re.compile(r"[0-9]{1,10}")
@@ -62,15 +73,34 @@ def chunks(ids: Iterable[str]) -> Iterator[tuple[str, ...]]:
         yield tuple(group)
 
 
+def is_id(text: str) -> bool:
+    """Whether `text` is a plain number as sbatch answers."""
+    return _ID.fullmatch(text) is not None
+
+
+def is_cluster(text: str) -> bool:
+    """Whether `text` can be a cluster's name."""
+    return _CLUSTER.fullmatch(text) is not None
+
+
 def check_id(job_id: str) -> str:
     """`job_id` if it is a plain number as sbatch answers. Raises ValueError otherwise."""
-    if not _ID.fullmatch(job_id):
+    if not is_id(job_id):
         raise ValueError(f"job id {job_id!r} is not a number")
     return job_id
 
 
 def check_cluster(cluster: str) -> str:
     """`cluster` if it can be a cluster's name. Raises ValueError otherwise."""
-    if not _CLUSTER.fullmatch(cluster):
+    if not is_cluster(cluster):
         raise ValueError(f"cluster name {cluster!r} is not letters, digits, '_', '.' or '-'")
     return cluster
+
+
+def check_key(key: str) -> str:
+    """`key` if it is a job as sbatch answers with --parsable: "60", or "60;c2". Raises ValueError otherwise."""
+    job_id, semicolon, cluster = key.partition(";")
+    check_id(job_id)
+    if semicolon:
+        check_cluster(cluster)
+    return key

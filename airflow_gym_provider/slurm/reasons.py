@@ -107,5 +107,11 @@ REASONS = (
         r"[Ii]nvalid wckey",
     ),
     Reason(r"violates accounting/QOS policy", "later", "extra_args.qos", _UNNAMED),
-    _permanent("", "the job script itself is refused", r"[Bb]atch script", r"Pathname of a file"),
+    _permanent("", "the job script itself is refused", r"[Bb]atch script"),
+    _permanent(
+        "",
+        "the job script is larger than slurmctld takes (max_script_size, 4 MB unless the site says otherwise), or the "
+        "text of one directive is too long",
+        r"Pathname of a file",
+    ),
 )

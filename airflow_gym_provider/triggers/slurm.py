@@ -11,6 +11,8 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_gym_provider.chain import ChainPlace
 from airflow_gym_provider.exceptions import SlurmAuthenticationError, SlurmSettingsError, SlurmTransportError
+from airflow_gym_provider.jobscript.quoting import check_text
+from airflow_gym_provider.slurm.commands import check_key
 from airflow_gym_provider.slurm.progress import Progress
 from airflow_gym_provider.slurm.status import JobRef
 from airflow_gym_provider.slurm.tails import LogTail
@@ -36,7 +38,8 @@ class SlurmJobTrigger(BaseTrigger):
     at the cluster itself: running this trigger twice at once does no harm. A user who clears or marks the deferred task
     has its job cancelled (`on_kill`); a restart of the triggerer cancels nothing.
 
-    Arguments are a public format: they may be added to, never taken away, and all but the first have defaults.
+    Arguments are a public format: they may be added to, never taken away, and all but the first have defaults. Raises
+    ValueError for an id, or a path, that Slurm or a shell could not be given.
 
     :param job_ids: ids as sbatch answers: "60", or "60;c2" on another cluster of a federation.
     :param ssh_conn_id: SSH connection of the login node; None for this machine.
@@ -72,7 +75,10 @@ class SlurmJobTrigger(BaseTrigger):
         **_from_another_release: object,
     ) -> None:
         super().__init__()
-        self.job_ids = list(job_ids)
+        # A look is shared: what can be asked about no job would be in the way of everybody else's.
+        self.job_ids = [check_key(job_id) for job_id in job_ids]
+        for text in (job_dir, rollouts_path):
+            check_text(text or "")
         self.ssh_conn_id = ssh_conn_id
         self.hostname = hostname
         self.poll_interval = poll_interval

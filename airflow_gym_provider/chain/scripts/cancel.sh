@@ -4,7 +4,8 @@
 # gym_cancel_known: the ids the caller gave, else the chain's last one. Marked before: a look must know that it was us.
 gym_cancel_known() {
   if [ "${#gym_given[@]}" = 0 ]; then
-    mapfile -t gym_given < <(gym_read "$gym_dir/.gym_job_chain" 2>/dev/null | grep -Eo '^[0-9]+' | tail -n 1)
+    mapfile -t gym_given < <(gym_read "$gym_dir/.gym_job_chain" 2>/dev/null | grep -Eo '^[0-9]+' | grep -Ex '[0-9]{1,10}' |
+      tail -n 1)
   fi
   gym_cancel "${gym_given[@]}"
 }

@@ -92,6 +92,8 @@ def test_a_login_environment_does_not_reach_the_call(chains, slurm):
 
 def test_forwarded_values_reach_sbatch_alone(chains, slurm, tmp_path):
     values = {"HF_TOKEN": "CANARY-1 'a\" $b\nc", "EMPTY": "", "LC_ALL": "CANARY-2", "PATH": "/CANARY-3"}
+    ours = ("gym_name", "gym_dir", "gym_time", "gym_sbatch_seconds", "timeout", "sbatch")  # variables of the script
+    values |= dict.fromkeys(ours, "CANARY-4 --wrap=x")
     assert only(chains.submit(environ=values)).kind is OutcomeKind.SUBMITTED
     env = slurm.jobs[0]["env"]
     assert {name: env[name] for name in values} == values
@@ -132,7 +134,7 @@ def test_nobody_else_may_write_where_a_job_script_lies_whatever_the_logins_umask
     assert slurm.jobs[0]["umask"] == umask, "a job's own files are made as its account's always are"
 
 
-@pytest.mark.parametrize("name", ["UID", "A B", "", "1X", "A=B", "x;y"])
+@pytest.mark.parametrize("name", ["UID", "A B", "", "1X", "A=B", "x;y", "_", "RANDOM", "_gym_saved_lc_all", "X\n"])
 def test_what_cannot_be_a_variable_is_refused(chains, name):
     with pytest.raises(ValueError, match="forward_env"):
         submit_script(chains.files(), chains.submissions(), environ={name: "x"})

@@ -156,6 +156,51 @@ def test_neither_an_id_nor_a_path(gym, slurm):
     assert gym("status", "gpqa").status == 2
 
 
+TARGETS = [
+    "12; touch pwned",
+    "12;-M",
+    "12;$(touch pwned)",
+    "1,2",
+    "1_[0-3]",
+    "9" * 30,
+    "٣",
+    "7\n",
+    "`touch pwned`",
+    "../x",
+]
+TARGETS += ["/x\ny", "/a'$(touch pwned)\"", "/\udce9", "/" + "x" * 5000, "/@@0 end", "//", "/\x1b[31m"]
+
+
+@pytest.mark.parametrize("command", ["status", "cancel"])
+def test_whatever_is_given_for_a_run_is_looked_for_and_no_more(gym, slurm, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    before = {path.name for path in tmp_path.iterdir()}
+    for target in TARGETS:
+        done = gym(command, target)
+        assert done.status in (1, 2) and "Traceback" not in done.err, target
+        assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", done.out + done.err)
+        assert done.err.strip()
+    assert {path.name for path in tmp_path.iterdir()} == before
+    assert not slurm.calls("scancel") and not slurm.calls("sbatch")
+
+
+def test_a_run_may_have_any_name_that_a_directory_can(gym, config, out, slurm):
+    name = '-rf it\'s "my" $(touch pwned) `id` ; # é世 *? \\ %j ~'
+    done = gym("submit", config, "-b", "own", f"--name={name}", "--json")
+    assert (done.status, done.json["run_dir"]) == (0, f"{out}/{name}")
+    assert [path.name for path in out.iterdir()] == [name]
+    assert gym("status", f"{out}/{name}", "--json").json["benchmarks"][0]["job_dir"] == f"{out}/{name}/own"
+    assert gym("cancel", f"{out}/{name}", "--json").json["benchmarks"][0]["cancelled"] == ["101"]
+    assert not list(out.rglob("pwned"))
+
+
+@pytest.mark.parametrize(("name", "told"), [("a\nb", "line break"), ("a:b", "colon"), ("${x", "interpolation")])
+def test_a_run_whose_directory_could_not_be_used_is_refused(gym, config, out, slurm, name, told):
+    done = gym("submit", config, f"--name={name}")
+    assert done.status in (1, 2) and told in done.err
+    assert not out.exists() and not slurm.calls("sbatch")
+
+
 def test_cancel_ends_what_lives_and_says_what_had_ended(gym, slurm, queued):
     slurm.set(102, state="COMPLETED", elapsed=3)
     done = gym("cancel", queued)

@@ -44,10 +44,19 @@ def test_a_record(given):
     assert list(job_ids(given)) == ["7", "8"]
 
 
-@pytest.mark.parametrize("given", ["", [], "soon", {}, {"benchmarks": []}])
+HOSTILE_IDS = ("12; touch pwned", "12;-M", "12;", "--help", "1,2", "1_[0-3]", "7\n", "$(id)", "٣", "1" * 11, "12;a b")
+
+
+@pytest.mark.parametrize("given", ["", [], "soon", {}, {"benchmarks": []}, *HOSTILE_IDS])
 def test_what_names_no_job(given):
     with pytest.raises(AirflowFailException, match="`jobs`"):
         job_ids(given)
+
+
+@pytest.mark.parametrize("job_id", HOSTILE_IDS)
+def test_a_record_whose_id_is_none(job_id):
+    with pytest.raises(AirflowFailException, match="`jobs`"):
+        job_ids({"benchmarks": [{"benchmark": "a", "job_id": job_id, "error": None}]})
 
 
 def test_a_benchmark_that_was_never_queued():

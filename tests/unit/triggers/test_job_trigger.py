@@ -110,6 +110,18 @@ def test_arguments_of_other_releases_are_taken():
     assert SlurmJobTrigger(job_ids=["60"], something_new=1).job_ids == ["60"]
 
 
+@pytest.mark.parametrize("job_id", ["12; touch pwned", "12;-M", "--help", "1,2", "1_[0-3]", "7\n", "$(id)", "٣", ""])
+def test_what_is_no_job_never_gets_into_the_look_that_all_share(job_id):
+    with pytest.raises(ValueError, match=r"job id|cluster name"):
+        SlurmJobTrigger(["60", job_id])
+
+
+@pytest.mark.parametrize("path", [{"job_dir": "/a\0b"}, {"rollouts_path": "/a\udce9"}])
+def test_nor_does_a_path_that_no_shell_can_be_given(path):
+    with pytest.raises(ValueError, match="cannot be passed"):
+        SlurmJobTrigger(["60"], **path)
+
+
 def test_ids_name_their_cluster():
     refs = SlurmJobTrigger(["60", "61;c2"], job_dir="/d").refs()
     assert [(ref.job_id, ref.cluster, ref.job_dir) for ref in refs] == [("60", None, "/d"), ("61", "c2", "/d")]
