@@ -13,6 +13,7 @@ from airflow_gym_provider.chain.place import DEFAULT_TIMING, NEW_CHAIN, ChainPla
 from airflow_gym_provider.chain.program import place_settings, program, run_settings, settings, whole
 from airflow_gym_provider.chain.submit import check_run
 from airflow_gym_provider.results.survey import Survey, parse_survey, survey_body
+from airflow_gym_provider.slurm.commands import is_cluster, is_id
 from airflow_gym_provider.slurm.jobs import JobRef, JobStatus
 from airflow_gym_provider.slurm.remote import Answer, Frames, RemoteScript
 from airflow_gym_provider.slurm.troubles import Problem
@@ -130,7 +131,7 @@ class _Files:
     def number(self, name: str) -> int:
         """Its number, 0 when there was none."""
         text = self.text(name).strip()
-        return int(text) if text.isdecimal() else 0
+        return int(text) if text.isascii() and text.isdecimal() and len(text) <= 15 else 0
 
 
 def _chain(
@@ -158,9 +159,10 @@ def _recorded(files: _Files, place: ChainPlace) -> tuple[JobRef, ...]:
     refs: dict[str, JobRef] = {}
     for line in files.text("chain").splitlines():
         job_id = line.strip().partition(";")[0]
-        if job_id.isdecimal() and job_id not in refs:
+        if is_id(job_id) and job_id not in refs:
             cluster, at = known.get(job_id, ("-", ""))
-            when = float(at) if at.isdecimal() else None
+            cluster = cluster if is_cluster(cluster) else "-"
+            when = float(at) if at.isascii() and at.isdecimal() else None
             refs[job_id] = JobRef(job_id, None if cluster == "-" else cluster, place.job_dir, when)
     return tuple(refs.values())
 
@@ -171,8 +173,8 @@ def _marks(text: str) -> tuple[CancelMark, ...]:
     for line in text.splitlines():
         at, _, rest = line.partition(" ")
         ids, _, why = rest.partition(" ")
-        if at.isdecimal():
-            marks.append(CancelMark(int(at), tuple(word for word in ids.split(",") if word.isdecimal()), why))
+        if at.isascii() and at.isdecimal():
+            marks.append(CancelMark(int(at[:15]), tuple(word for word in ids.split(",") if is_id(word)), why))
     return tuple(marks)
 
 

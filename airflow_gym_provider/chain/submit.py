@@ -22,6 +22,10 @@ from airflow_gym_provider.slurm.remote import Answer, Frame, Frames, RemoteScrip
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _READ_ONLY = {"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"}
+# Bash makes these up for every program that it starts, and so could not pass on another value.
+_MADE_UP = re.compile(
+    "_|BASH(PID|_ARGV0|_COMMAND|_MONOSECONDS|_SUBSHELL)|EPOCH(REALTIME|SECONDS)|(S?RANDOM|SECONDS|SHLVL)"
+)
 
 
 @dataclass(frozen=True)
@@ -187,7 +191,7 @@ def _forward(environ: Mapping[str, str]) -> str:
 
 
 def _variable(name: str) -> str:
-    if not _VARIABLE.fullmatch(name) or name in _READ_ONLY:
+    if not _VARIABLE.fullmatch(name) or name in _READ_ONLY or _MADE_UP.fullmatch(name) or name.startswith("_gym_"):
         raise ValueError(f"forward_env: {name!r} cannot be given to sbatch as an environment variable")
     return name
 

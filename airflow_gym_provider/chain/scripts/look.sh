@@ -32,7 +32,7 @@ gym_look() {
   gym_show walltime .gym_accumulated_walltime
   gym_show retries .gym_infra_retries
   while IFS=$' ;\r' read -r id _; do
-    [[ $id =~ ^[0-9]+$ ]] || continue
+    [[ $id =~ ^[0-9]{1,10}$ ]] || continue
     cluster=$(gym_cluster_of "$id")
     gym_ids[${cluster:--}]+=${gym_ids[${cluster:--}]:+,}$id
   done < <(gym_read "$gym_dir/.gym_job_chain" 2>/dev/null)

@@ -186,19 +186,19 @@ gym_sbatch_once() {
   fi
 }
 
-# The one call. Its environment is the login's, plus what gym_forward exports; nothing of ours but descriptor 8. The touch
-# tells when it ended, should nobody be left to read its answer.
+# The one call. Its environment is the login's, plus what gym_forward exports, under names that may be those of our
+# variables: none is read after that. Nothing of ours but descriptor 8. The touch tells when it ended, should nobody be
+# left to read its answer.
 gym_sbatch() {
   exec 3<&- 6>&- 7>&- 9>&-
   cd "$gym_dir" || exit 126
   umask "$gym_umask" # which the job inherits
-  local timeout sbatch
-  timeout=$(type -P timeout) sbatch=$(type -P sbatch)
+  set -- "$(type -P timeout)" -k 5 "$gym_sbatch_seconds" "$(type -P sbatch)" --parsable "--job-name=$gym_name" \
+    "--chdir=$gym_dir" ${gym_time:+"--time=$gym_time"} job.sh
   gym_forward
-  as_login "$timeout" -k 5 "$gym_sbatch_seconds" "$sbatch" --parsable "--job-name=$gym_name" "--chdir=$gym_dir" \
-    ${gym_time:+"--time=$gym_time"} job.sh </dev/null
-  set -- $?
-  "${timeout%timeout}touch" .gym_sbatch.lock 2>/dev/null
+  as_login "$@" </dev/null
+  set -- "$?" "${1%timeout}touch"
+  "$2" .gym_sbatch.lock 2>/dev/null
   return "$1"
 }
 
@@ -254,7 +254,7 @@ gym_unsure() {
 # a refusal in words that nobody knows (a site's own wrapper).
 gym_third_time() {
   local times
-  times=$(($(gym_read "$gym_dir/.gym_unsure" 2>/dev/null | grep -Eo '^[0-9]{1,3}$' || echo 0) + 1))
+  times=$(($(gym_read "$gym_dir/.gym_unsure" 2>/dev/null | grep -Eom 1 '^[1-9][0-9]{0,2}$' || echo 0) + 1))
   printf '%s\n' "$times" | gym_put "$gym_dir/.gym_unsure" 644 2>/dev/null
   [ "$times" -ge 3 ] && [ "$1" != 0 ] && [ "$1" != 124 ] && [ "$1" != 137 ]
 }
