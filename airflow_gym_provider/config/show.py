@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import yaml
@@ -25,7 +25,7 @@ def shown_config(
 
     ``policy``: the keys that every ``run`` is given.
     """
-    tree: dict[str, Any] = _escaped(dict(dump))
+    tree: dict[str, Any] = each_text(dict(dump), escape)
     for path, text in references.items():
         _put(tree, path, text)
     # The driver resolves these two, so composition leaves them alone: they are shown as they are.
@@ -58,12 +58,13 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _represent_text)
 
 
-def _escaped(value: Any) -> Any:
+def each_text(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a tree in which ``change`` has been applied to every text; keys stay."""
     if isinstance(value, str):
-        return escape(value)
+        return change(value)
     if isinstance(value, dict):
-        return {key: _escaped(item) for key, item in value.items()}
-    return [_escaped(item) for item in value] if isinstance(value, list) else value
+        return {key: each_text(item, change) for key, item in value.items()}
+    return [each_text(item, change) for item in value] if isinstance(value, list) else value
 
 
 def _put(tree: Any, path: tuple[str, ...], text: str) -> None:

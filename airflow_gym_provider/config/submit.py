@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,7 +27,7 @@ from airflow_gym_provider.config.services import (
     deploy,
     written_place,
 )
-from airflow_gym_provider.config.show import shown_config, to_yaml
+from airflow_gym_provider.config.show import each_text, shown_config, to_yaml
 
 # vLLM asks for no key, but clients insist on sending one.
 POLICY_API_KEY = "dummy"
@@ -79,6 +79,7 @@ class SubmitConfig(StrictModel):
     _secrets: frozenset[str] = PrivateAttr(default=frozenset())
     _has_token: bool = PrivateAttr(default=False)
     _origins: Mapping[str, str] = PrivateAttr(default_factory=dict)
+    _shown: str | None = PrivateAttr(default=None)
 
     def __repr__(self) -> str:
         # A `run` may hold what an interpolation read from the environment, so values stay out of it.
@@ -159,8 +160,15 @@ class SubmitConfig(StrictModel):
         return shown_config(self.model_dump(), self._references, policy)
 
     def resolved_yaml(self) -> str:
-        """Return ``resolved()`` as a YAML file in which every text reads back as the same text."""
-        return to_yaml(self.resolved())
+        """Return ``resolved()`` as a YAML file in which every text reads back as the same text; see ``conceal``."""
+        return to_yaml(self.resolved()) if self._shown is None else self._shown
+
+    def conceal(self, without: Callable[[str], str]) -> None:
+        """Have ``resolved_yaml()`` show every text as what ``without`` makes of it now.
+
+        Who rendered templates in the files may know of secrets that came in that way, as literals.
+        """
+        self._shown = to_yaml(each_text(self.resolved(), without))
 
     def secret_values(self) -> frozenset[str]:
         """Return every text that was read from the environment, for masking. Empty texts are left out."""

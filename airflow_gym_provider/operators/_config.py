@@ -14,6 +14,7 @@ from airflow.sdk.log import mask_secret
 from airflow_gym_provider.config import SubmitConfig, SubmitConfigError, SubmitConfigWarning, load_submit_config
 from airflow_gym_provider.config.hiding import CREDENTIAL, shapes
 from airflow_gym_provider.hooks.defaults import connection_defaults
+from airflow_gym_provider.operators._failure import without_secrets
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
@@ -58,6 +59,9 @@ def load_config(
     for warning in caught:
         if issubclass(warning.category, SubmitConfigWarning):
             log.warning("submit config: %s", warning.message)
+    # What a template took from a connection is known to the masker by now; what the config refers to is not, and needs
+    # not be hidden where a reference stands for it.
+    config.conceal(without_secrets)
     mask(config.secret_values())
     return config
 
@@ -82,6 +86,13 @@ def mask(values: Iterable[str]) -> None:
     """
     if found := shapes(values):
         mask_secret(list[Any](found))
+
+
+def mask_given(environ: Mapping[str, str]) -> None:
+    """Register the values of an operator's `environ` before anything can go wrong with them. Paths are no secrets, unless
+    their name says so: a run's folder has to be found.
+    """
+    mask(value for name, value in environ.items() if not value.startswith("/") or CREDENTIAL.search(name))
 
 
 def hidden(text: str, config: SubmitConfig) -> str:

@@ -13,7 +13,7 @@ from airflow.sdk import BaseOperator
 
 from airflow_gym_provider.links.gym import EVAL_LINKS, FILE_LINKS
 from airflow_gym_provider.operators._arguments import given_overrides, refuse_dag_defaults, refuse_stored_values
-from airflow_gym_provider.operators._failure import reason_left
+from airflow_gym_provider.operators._failure import faults_without_secrets, reason_left
 from airflow_gym_provider.operators._outlets import known_asset, publish, with_alias
 from airflow_gym_provider.operators.retry import retry_arguments
 
@@ -85,11 +85,11 @@ class _GymOperator(BaseOperator):
 
     def _rendered_environ(self, context: Context) -> dict[str, str]:
         """`environ` with its templates rendered. It is no template field: those are stored and shown."""
-        from airflow_gym_provider.operators._config import mask
+        from airflow_gym_provider.operators._config import mask_given
 
         rendered: dict[str, str] = self.render_template(dict(self.environ or {}), context)
         found = {name: str(value) for name, value in rendered.items()}
-        mask(found.values())
+        mask_given(found)
         return found
 
 
@@ -259,4 +259,5 @@ class GymSubmitOperator(_GymOperator):
         """Queue everything, exactly once, however often the task is tried."""
         from airflow_gym_provider.operators._submit_all import submit_all
 
-        return submit_all(self, context, self._rendered_environ(context))
+        with faults_without_secrets():
+            return submit_all(self, context, self._rendered_environ(context))

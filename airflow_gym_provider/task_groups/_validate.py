@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_gym_provider.operators._arguments import given_overrides
+from airflow_gym_provider.operators._failure import faults_without_secrets
 from airflow_gym_provider.operators.gym import _GymOperator
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ class GymValidateOperator(_GymOperator):
 
     def execute(self, context: Context) -> list[str]:
         """The names, in the config's order. Raises AirflowFailException with all problems."""
+        with faults_without_secrets():
+            return self._validated(context)
+
+    def _validated(self, context: Context) -> list[str]:
         from airflow_gym_provider.operators import _config
 
         _refuse_misspelt(context)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from canaries import holders, in_answers, in_database
 from stack import Job, Run, Stack, wait_until
 
 pytestmark = [pytest.mark.dag("e2e_outages"), pytest.mark.outage]
@@ -213,6 +214,14 @@ def test_a_deploy_cancels_nothing_and_every_chain_ends_as_it_should(run: Run, st
     assert attempts == ["PREEMPTED", "COMPLETED"], "Slurm itself has begun it again, under the same id"
     assert run.task("orphaned")["try_number"] > 1, "its worker was killed"
     wait_until("the run's good end", 60, lambda: run.api.run_state(run.dag_id, run.run_id) == "success")
+
+
+def test_nothing_that_died_has_left_a_secret_anywhere(run: Run, stack: Stack):
+    places = [run.api.result(run.task(*chain), "return_value") for chain in CHAINS]
+    scripts = {Path(place["job_dir"]) / "job.sh" for place in places}
+    assert holders(stack, [place["run_dir"] for place in places]) == scripts
+    assert {script.stat().st_mode & 0o777 for script in scripts} == {0o600}
+    assert (in_database(stack), in_answers(stack, run)) == ({}, [])
 
 
 def ended_one_after_the_other(stack: Stack, folder: str, chain: str) -> list[Job]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -19,10 +20,16 @@ from typing import Any
 from fakes.tries import STAMP, Order, Tries
 
 from airflow_gym_provider.chain import ChainKey, job_name, run_dir
+from airflow_gym_provider.config.hiding import shapes
 
 BENCHMARK = "crash"
 # How its job stands in the queue: a job that waits for its time, one that is held, one that runs.
 KINDS: dict[str, dict[str, str]] = {"waiting": {"begin": "now+2hours"}, "held": {"hold": ""}, "running": {}}
+# What a try gets from its environment for the job, and must leave in job.sh alone.
+CANARIES = {
+    "GYM_CRASH_HOSTED": 'canary-5f1e7c2a9b\nit\'s "another" canary-5f1e7c2a9b $x\n',
+    "GYM_CRASH_FORWARDED": "canary-0d4b8e6f3a'& %",
+}
 _MOST_TRIES = 12
 _LONGEST_DELAY = 31.0
 
@@ -78,6 +85,8 @@ class Ground:
     def count(self, kind: str, kills: int) -> Tally:
         """What is left of all chains so far, each of which has come to rest."""
         orphans = self._remote_processes()
+        exposed = sorted({path for chain in self.chains for path in (*chain.exposed, *chain.seen())})
+        assert not exposed, f"others may read a secret in {exposed}"
         tally, queue = Tally(kind, kills, orphans=len(orphans)), self.queue()
         self.words = [f"still there: {word}" for word in orphans]
         for chain in self.chains:
@@ -152,6 +161,7 @@ class Chain:
         command: str = "sleep 600",
         environ: dict[str, str] | None = None,
         extra: dict[str, str] | None = None,
+        output: Path | None = None,
     ) -> None:
         self.ground, self.run_id, self.benchmark, self.run_group = ground, run_id, benchmark, run_group
         folder.mkdir(exist_ok=True)
@@ -165,27 +175,30 @@ class Chain:
                     "walltime": "00:20:00",
                     "extra_args": KINDS[kind] | (extra or {}),
                     "node_pools": {"main": {"partition": "debug"}},
+                    "forward_env": ["GYM_CRASH_FORWARDED"],
                 }
             },
             "driver": {
                 "container": "gym:stand-in",
                 "benchmarks": {name: {"command": command} for name in benchmarks or (benchmark,)},
+                "env": {"HOSTED": "host:GYM_CRASH_HOSTED"},
             },
-            "job": {"output_path": str(folder / "runs")},
+            "job": {"output_path": str(output or folder / "runs")},
             "otel": {"enabled": False},
         }
         key = ChainKey("crashes", run_id, run_group or "eval", deployment="airflow")
-        self.run_dir = Path(run_dir(str(folder / "runs"), key, STAMP))
+        self.run_dir = Path(run_dir(str(output or folder / "runs"), key, STAMP))
         self.job_dir = self.run_dir / benchmark
         self.job_name = job_name(benchmark, key)
-        self.environ = environ or {}
+        self.environ = CANARIES | (environ or {})
+        self.exposed: set[str] = set()
         self.results: list[dict[str, Any]] = []
 
     # -- tries --------------------------------------------------------------------------------------------------------
 
     def order(self, **faults: Any) -> Order:
         result = self.folder / f"{self.name}.{len(self.results)}.result"
-        values = {"environ": self.environ} | faults
+        values = faults | {"environ": self.environ | faults.get("environ", {})}
         return Order(
             self.config,
             self.benchmark,
@@ -208,6 +221,7 @@ class Chain:
         """A try, to its end."""
         made = self.start(**faults)
         made.wait()
+        self.exposed |= self.seen()
         return made
 
     def rest(self) -> None:
@@ -250,10 +264,28 @@ class Chain:
             return [*left, f"gym-job.json: {err!r}"]
         return left if said == self.held else [*left, f"gym-job.json says {said}"]
 
+    def seen(self) -> set[str]:
+        """Files with a secret that is none of theirs, or that others may read or could put another in the place of."""
+        found = set()
+        for path in self.folder.rglob("*"):
+            with suppress(OSError):  # a try may go on beside us
+                if path.is_file() and _CANARY.search(path.read_bytes()) and not _is_private(path):
+                    found.add(str(path))
+        return found
+
     def story(self) -> list[str]:
         """What its tries came to."""
         logs = [path.read_text().splitlines()[-6:] for path in sorted(self.folder.glob(f"{self.name}.*.log"))]
         return [*(json.dumps(result) for result in self.results), *(line for lines in logs for line in lines)]
+
+
+_CANARY = re.compile(b"|".join(re.escape(text.encode()) for text in shapes(CANARIES.values())))
+
+
+def _is_private(path: Path) -> bool:
+    """Whether it is a job script, or one that was about to become one, as such a file has to be."""
+    mode, folder = path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777
+    return path.name.endswith("job.sh") and mode == 0o600 and not folder & 0o022
 
 
 def _is_held(path: Path) -> bool:

@@ -11,7 +11,7 @@ DEFAULTS = {
     "retry_delay": timedelta(seconds=2),
     "ssh_conn_id": CLUSTER,
     "poll_interval": 5,
-    "overrides": ["compute.slurm.walltime=3:00:00"],
+    "overrides": ["compute.slurm.walltime=3:00:00", "+driver.env.HOSTED=host:E2E_HOST_SECRET"],
 }
 WAITING = waiting("outages")
 

@@ -4,10 +4,37 @@ from datetime import timedelta
 from pathlib import Path
 
 from airflow.sdk import DAG, Param
-from e2e_configs import CLUSTER, LONG_ENOUGH, command, command_at_gate, config, rollouts
+from airflow.sdk.exceptions import AirflowFailException
+from e2e_configs import CLUSTER, FOLDER, LONG_ENOUGH, command, command_at_gate, config, rollouts
 
+from airflow_gym_provider.notifications.gym import GymNotifier
 from airflow_gym_provider.operators.gym import GymEvalOperator, GymSubmitOperator
 from airflow_gym_provider.sensors.slurm import SlurmJobSensor
+
+LEAKS = (
+    'echo "the key is $HOSTED"',
+    'for key in "$HOSTED" "$GIVEN" "$E2E_FORWARDED_SECRET"; do',
+    'printf \'%s\\n%q\\n\' "$key" "$key"',
+    'printf %s "$key" | base64 --wrap=0; echo',
+    'printf %s "me:$key" | base64 --wrap=0; echo',
+    "python3 -c 'import json, sys, urllib.parse as url; it = sys.stdin.read(); "
+    'print(json.dumps(it), repr(it), url.quote(it), url.quote_plus(it))\' <<<"$key"',
+    'set -x; : "$key"; set +x',
+    "done",
+)
+
+
+class Broken(GymEvalOperator):
+    """With a fault in it, which meets the secret in a local variable and says it."""
+
+    def _arguments(self, context):
+        arguments = super()._arguments(context)
+        secret = arguments.environ["E2E_GIVEN"]
+        try:
+            raise ValueError(secret)
+        except ValueError as fault:
+            raise AirflowFailException(f"broken with {secret}") from fault
+
 
 DEFAULTS = {"retry_delay": timedelta(seconds=2), "ssh_conn_id": CLUSTER, "poll_interval": 5}
 
@@ -32,14 +59,26 @@ with DAG("e2e_secret", default_args=DEFAULTS | {"ssh_conn_id": "gym_watched"}):
     secret = config(
         secret=command_at_gate(
             "secret",
+            f"ps -ewwo user,pid,ppid,args >>'{FOLDER}/ps.txt'",
             'printf %s "$HOSTED" | sha256sum',
             'printf %s "$E2E_FORWARDED_SECRET" | sha256sum',
             'printf %s "$GIVEN" | sha256sum',
         ),
-        leaky=command('echo "the key is $HOSTED"', f"sleep {LONG_ENOUGH}", "exit 1"),
+        leaky=command(*LEAKS, f"sleep {LONG_ENOUGH}", "exit 76"),
+        refused=command("true"),
     )
     secret["driver"]["env"] = {"HOSTED": "host:E2E_HOST_SECRET", "GIVEN": "host:E2E_GIVEN"}
     secret["compute"]["slurm"]["forward_env"] = ["E2E_FORWARDED_SECRET"]
     given = {"E2E_GIVEN": "{{ var.value.e2e_argument_secret }}"}
-    for benchmark in ("secret", "leaky"):
-        GymEvalOperator(task_id=benchmark, benchmark=benchmark, config=secret, environ=given)
+    GymEvalOperator(task_id="secret", benchmark="secret", config=secret, environ=given)
+    tell = GymNotifier(webhook_conn_id="e2e_hook")
+    GymEvalOperator(
+        task_id="leaky", benchmark="leaky", config=secret, environ=given, follow_log=True, on_failure_callback=tell
+    )
+    nowhere = ["compute.slurm.node_pools.main.partition=nowhere"]
+    GymEvalOperator(task_id="refused", benchmark="refused", config=secret, environ=given, overrides=nowhere)
+    # An entry without its prefix, and one that is not there.
+    unfit = ["driver.env.HOSTED='${oc.env:E2E_HOST_SECRET}'", "driver.env.GIVEN=host:E2E_NOT_THERE"]
+    GymEvalOperator(task_id="wrong", benchmark="secret", config=secret, environ=given, overrides=unfit)
+    GymEvalOperator(task_id="no_login", benchmark="secret", config=secret, environ=given, ssh_conn_id="e2e_no_login")
+    Broken(task_id="broken", benchmark="secret", config=secret, environ=given)

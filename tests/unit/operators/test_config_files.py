@@ -1,12 +1,22 @@
 """Config files as an operator reads them: from beside the DAG, with their Jinja rendered."""
 
+import base64
+import json
 import logging
+import traceback
 
 import pytest
+import yaml
 from airflow.sdk import DAG
+from airflow.sdk._shared.secrets_masker import _secrets_masker
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_gym_provider.exceptions import ChainStopped
+from airflow_gym_provider.operators import _config
 from airflow_gym_provider.operators._config import hidden, load_config
+from airflow_gym_provider.operators._failure import reason_left
+from airflow_gym_provider.operators.gym import GymEvalOperator
+from airflow_gym_provider.operators.retry import ENDLESS, ChainRetryPolicy
 
 LOG = logging.getLogger(__name__)
 TEXT = """
@@ -44,6 +54,77 @@ def test_braces_meant_as_text_can_be_kept(load):
 def test_braces_that_mean_nothing_are_an_error_with_its_cure(load):
     with pytest.raises(AirflowFailException, match=r"submit\.yaml: .*'question' is undefined.*\{% raw %\}"):
         load("'{{ question }}'")
+
+
+@pytest.fixture
+def masker():
+    """Airflow's masker, which forgets again what a test has it hide."""
+    masker = _secrets_masker()
+    masker.reset_masker()
+    yield masker
+    masker.reset_masker()
+
+
+def test_a_secret_that_came_with_a_template_is_not_in_the_config_that_is_stored(load, masker, context):
+    def password() -> str:
+        masker.add_mask("canary-5f1e")  # as Airflow does with a connection that is asked for
+        return "canary-5f1e"
+
+    context["password"] = password
+    config = load("'{{ password() }}'")
+    assert config.driver.benchmarks["gpqa"].run == {"question": "canary-5f1e"}
+    shown = yaml.safe_load(config.resolved_yaml())
+    assert shown["driver"]["benchmarks"]["gpqa"]["run"] == {"question": "***"}
+
+
+SECRET = 'canary-1\nit\'s "canary-2"\n'
+TREE = {
+    "services": {},
+    "compute": {"cluster": {"type": "slurm", "account": "eval", "node_pools": {"main": {"partition": "debug"}}}},
+    "driver": {"benchmarks": {"gpqa": {}}, "env": {"A": "host:A", "B": "host:B", "C": "host:C", "D": "host:D"}},
+    "job": {"output_path": "/out"},
+    "otel": {"enabled": False},
+}
+ENVIRON = {"A": SECRET, "B": "1", "C": "true", "D": ""}
+
+
+def test_the_masker_knows_a_secret_in_every_shape_and_nothing_that_all_logs_hold(masker, context):
+    load_config(TREE, [], ENVIRON, context, LOG)
+    said = [SECRET, "canary-1", json.dumps(SECRET), repr(SECRET), base64.b64encode(SECRET.encode()).decode()]
+    assert "canary" not in str([masker.redact(text) for text in said])
+    assert base64.b64encode(SECRET.encode()).decode()[:20] not in str([masker.redact(text) for text in said])
+    plain = "true, 1 of 10 is not false; 'debug'"
+    assert masker.redact(plain) == plain
+
+
+def test_a_fault_of_ours_is_not_told_with_the_secrets_that_were_there(masker, context, monkeypatch):
+    def broken(source, overrides, environ, **_):
+        raise KeyError(environ["HF_TOKEN"])
+
+    monkeypatch.setattr(_config, "load_submit_config", broken)
+    with pytest.raises(KeyError) as fault:
+        load_config(TREE, [], {"HF_TOKEN": "canary-3c7d", "HOME": "/home/me"}, context, LOG)
+    assert masker.redact(repr(fault.value)) == "KeyError('***')"
+    assert masker.redact("/home/me") == "/home/me"
+
+
+def test_values_of_environ_are_masked_before_anything_is_done_with_them(masker, context):
+    GymEvalOperator(task_id="e", config="x.yaml", environ={"A": SECRET, "OUT": "/out/runs"})._rendered_environ(context)
+    assert "canary" not in str(masker.redact(f"{SECRET!r} and canary-1"))
+    assert masker.redact("in /out/runs") == "in /out/runs"
+
+
+def test_what_is_stored_of_a_failure_is_without_secrets(masker, context):
+    masker.add_mask("canary-8a4f")
+    error = ChainStopped("sbatch: error: canary-8a4f is not allowed")
+    error.__cause__, error.__context__ = KeyError("canary-8a4f"), OSError(2, "no canary-8a4f")
+    with pytest.raises(ChainStopped) as raised, reason_left(context):
+        raise error
+    told = "".join(traceback.format_exception(raised.value))
+    assert "sbatch: error: *** is not allowed" in told and "canary-8a4f" not in told.replace('"canary-8a4f', "")
+    decision = ChainRetryPolicy().evaluate(error, 1, ENDLESS, context)
+    told = "sbatch: error: *** is not allowed"
+    assert (context["ti"].xcoms["gym_failure"]["reason"], decision.reason) == (told, told)
 
 
 def test_a_jobs_own_words_are_shown_without_the_configs_secrets(context):
