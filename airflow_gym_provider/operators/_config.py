@@ -89,8 +89,8 @@ def mask(values: Iterable[str]) -> None:
 
 
 def mask_given(environ: Mapping[str, str]) -> None:
-    """Register the values of an operator's `environ` before anything can go wrong with them. Paths are no secrets, unless
-    their name says so: a run's folder has to be found.
+    """Register the values of an operator's `environ` before anything can go wrong with them. Paths are no secrets,
+    unless their name says so: a run's folder has to be found.
     """
     mask(value for name, value in environ.items() if not value.startswith("/") or CREDENTIAL.search(name))
 
