@@ -10,6 +10,7 @@ from airflow_gym_provider.chain.place import DEFAULT_TIMING, ChainPlace, Timing
 from airflow_gym_provider.chain.program import place_settings, program, settings
 from airflow_gym_provider.jobscript.quoting import quote
 from airflow_gym_provider.slurm.commands import check_cluster, check_id
+from airflow_gym_provider.slurm.keys import cluster_of, job_key, number_of
 from airflow_gym_provider.slurm.remote import Answer, Frame, RemoteScript
 
 _ENDED = re.compile(r"already completing or completed|Invalid job id specified", re.IGNORECASE)
@@ -116,6 +117,6 @@ def _names(text: str, job_id: str) -> bool:
 def _target(index: int, place: ChainPlace, ids: Sequence[str]) -> str:
     words = []
     for word in ids:
-        job_id, _, cluster = word.partition(";")
-        words.append(quote(check_id(job_id) + (f";{check_cluster(cluster)}" if cluster else "")))
+        cluster = cluster_of(word)
+        words.append(quote(job_key(check_id(number_of(word)), check_cluster(cluster) if cluster else None)))
     return f"{settings(place_settings(index, place))}\ngym_given=({' '.join(words)})"

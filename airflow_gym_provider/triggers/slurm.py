@@ -13,6 +13,7 @@ from airflow_gym_provider.chain import ChainPlace
 from airflow_gym_provider.exceptions import SlurmAuthenticationError, SlurmSettingsError, SlurmTransportError
 from airflow_gym_provider.jobscript.quoting import check_text
 from airflow_gym_provider.slurm.commands import check_key
+from airflow_gym_provider.slurm.keys import cluster_of, number_of
 from airflow_gym_provider.slurm.progress import Progress
 from airflow_gym_provider.slurm.status import JobRef
 from airflow_gym_provider.slurm.tails import LogTail
@@ -118,8 +119,7 @@ class SlurmJobTrigger(BaseTrigger):
 
     def refs(self) -> list[JobRef]:
         """The jobs, as Slurm is asked for them."""
-        parts = [job_id.partition(";") for job_id in self.job_ids]
-        return [JobRef(number, cluster or None, self.job_dir, self.submitted_at) for number, _, cluster in parts]
+        return [JobRef(number_of(key), cluster_of(key), self.job_dir, self.submitted_at) for key in self.job_ids]
 
     def tails(self) -> dict[str, LogTail]:
         """The logs whose new lines are shown."""
