@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from airflow_gym_provider.jobscript.quoting import quote
 from airflow_gym_provider.slurm.commands import command, id_list, name_list
 from airflow_gym_provider.slurm.states import Ending, cancelled_by, ending_of, state_word
-from airflow_gym_provider.slurm.tables import JOB_ID, SEPARATOR, TableShape, read_table, rests
+from airflow_gym_provider.slurm.tables import FOLDER, JOB_ID, SEPARATOR, TableShape, read_table, rests
 from airflow_gym_provider.slurm.times import utc_text
 
 __all__ = [
@@ -56,6 +56,7 @@ _SHAPE = TableShape(
         "exitcode": _CODE,
         "derivedexitcode": _CODE,
         "elapsedraw": re.compile(r"\d*"),
+        "workdir": FOLDER,
     },
     free=("reason", "workdir", "jobname"),
     unnamed=("jobid", "state", "exitcode", "elapsedraw"),

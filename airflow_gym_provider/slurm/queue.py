@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from airflow_gym_provider.jobscript.quoting import quote
 from airflow_gym_provider.slurm.commands import command, command_here, id_list, name_list
 from airflow_gym_provider.slurm.states import state_word
-from airflow_gym_provider.slurm.tables import JOB_ID, SEPARATOR, TableShape, read_table, rests
+from airflow_gym_provider.slurm.tables import FOLDER, JOB_ID, SEPARATOR, TableShape, read_table, rests
 from airflow_gym_provider.slurm.times import clock_seconds
 
 __all__ = [
@@ -32,7 +32,7 @@ SQUEUE_FORMAT = SEPARATOR.join(["%i", "%T", "%M", "%l", "%S", "%V", "%N", "%r", 
 _STEADY_FORMAT = SEPARATOR.join(["%i", "%T", "%l", "%S", "%V", "%N", "%r", "%Z", "%j", "%i"])
 
 _SHAPE = TableShape(
-    typed={"jobid": JOB_ID, "state": re.compile(r"\w*\+?")},
+    typed={"jobid": JOB_ID, "state": re.compile(r"\w*\+?"), "work_dir": FOLDER},
     free=("reason", "work_dir", "name"),
 )
 _NOTHING = ("", "N/A", "(null)", "None")

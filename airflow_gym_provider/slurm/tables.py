@@ -12,13 +12,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["JOB_ID", "SEPARATOR", "TableShape", "read_table", "rests"]
+__all__ = ["FOLDER", "JOB_ID", "SEPARATOR", "TableShape", "read_table", "rests"]
 
 SEPARATOR = "\x1f"
 """Between the columns of our own commands: ASCII's unit separator. In bash: $'\\x1f'."""
 
 JOB_ID = re.compile(r"(?P<base>\d+)(?P<part>\+\d+|_(?:\d+|\[[^\]\s|]*\]))?(?:\.(?P<step>\w[\w+.]*))?")
 """A job as both tools print it: 12, 12+1 (part of a heterogeneous job), 12_3, 12_[4-9%2] (array), with .batch, .0, …"""
+
+FOLDER = re.compile(r"[^\x00-\x1f]*")
+"""A job's directory: one in which text from elsewhere stands would make the job another one's."""
 
 _LONGEST_ROW = 50  # lines: names may hold line breaks, but a lost end must not swallow the rest of the table
 

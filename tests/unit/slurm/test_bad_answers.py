@@ -1,0 +1,181 @@
+"""What Slurm's commands answer, recorded and spoilt (tests/data/slurm/answers.yaml): the same result, or clear trouble.
+
+Never an end that is none, never "it is gone" of a live job, never a second job.
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from airflow_gym_provider.chain.cancel import read_cancels
+from airflow_gym_provider.chain.evidence import cluster_rows, known_job
+from airflow_gym_provider.slurm import JobRef, JobStatus, parse_status, read_sbatch
+from airflow_gym_provider.slurm.refusals import SbatchAnswer
+from airflow_gym_provider.slurm.remote import Answer, Frame, Frames, RemoteScript
+from airflow_gym_provider.slurm.tables import SEPARATOR
+
+ROOT = Path(__file__).parents[3]
+TABLE = yaml.safe_load((ROOT / "tests" / "data" / "slurm" / "answers.yaml").read_text(encoding="utf-8"))
+REF = JobRef("12", job_dir="/w")
+NAME = "gym-x-0123456789ab"
+SIGNS = {"¦": SEPARATOR, "␍": "\r", "␀": "\0", "�": "\udcff"}
+
+
+def text(value: str) -> str:
+    """An answer of the table as its command prints it; bytes that are no UTF-8 as lone surrogates."""
+    for name, row in TABLE["rows"].items():
+        value = value.replace(f"{{{name}}}", row)
+    for sign, meant in SIGNS.items():
+        value = value.replace(sign, meant)
+    return value
+
+
+def seen(value: str) -> str:
+    """As a transport hands it on."""
+    return text(value).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def parts(answer: Any) -> tuple[str, int, str]:
+    return (answer, 0, "") if isinstance(answer, str) else tuple(answer)
+
+
+def frames(squeue: tuple[str, int, str], sacct: tuple[str, int, str]) -> Frames:
+    """As both our ways of asking have them."""
+    found = Frames([Frame("cluster", ("0", "-"), "")], complete=True)
+    for tool, (table, status, stderr) in (("squeue", squeue), ("sacct", sacct)):
+        found += [Frame(tool, ("0",), table), Frame(f"{tool}.end", ("0", str(status)), stderr)]
+    return found
+
+
+def verdict(status: JobStatus) -> str:
+    if status.ending:
+        return str(status.ending)
+    if status.missing:
+        return "missing"
+    return "alive" if status.live and status.known else "unknown"
+
+
+def both_ways(answer: Frames) -> str:
+    """What the watcher and the look of a chain make of it: the same."""
+    found = {
+        verdict(parse_status([REF], answer).jobs["12"]),
+        verdict(known_job(JobRef("12", job_dir="/w"), cluster_rows(answer))),
+    }
+    assert len(found) == 1, found
+    return found.pop()
+
+
+@pytest.mark.parametrize("case", TABLE["status"])
+def test_a_spoilt_answer_gives_the_same_result_or_a_clear_trouble(case: str) -> None:
+    squeue, sacct, means, _ = TABLE["status"][case]
+    answer = frames(*((seen(table), status, stderr) for table, status, stderr in (parts(squeue), parts(sacct))))
+    assert both_ways(answer) == {"PREEMPTED-unsure": "unknown"}.get(means, means)
+    if means == "unknown" and "HIBERNATING" not in sacct:
+        assert all(problem.startswith(("squeue: ", "sacct: ")) for problem in parse_status([REF], answer).problems)
+        assert parse_status([REF], answer).problems
+
+
+def test_a_submission_takes_no_spoilt_answer_for_an_empty_queue(tmp_path: Path) -> None:
+    """gym_queue of the real script in one real bash, for every answer of the table."""
+    cases = list(TABLE["status"])
+    for index, case in enumerate(cases):
+        table, status, stderr = parts(TABLE["status"][case][0])
+        (tmp_path / str(index)).write_bytes(
+            (stderr + "\n" * bool(stderr) + text(table)).encode("utf-8", "surrogateescape")
+        )
+        (tmp_path / f"{index}.rc").write_text(str(status))
+    common = (ROOT / "airflow_gym_provider" / "chain" / "scripts" / "common.sh").read_text(encoding="utf-8")
+    lines = [
+        common,
+        f"gym_separator=$'\\x1f' gym_clusters=('') gym_dir=/w gym_name={NAME} gym_plain=gym-x",
+        f"cd {shlex.quote(str(tmp_path))}",
+        'gym_squeue() { cat "$index"; return "$(cat "$index.rc")"; }',
+        f"for index in {{0..{len(cases) - 1}}}; do",
+        '  if ! gym_queue; then frame doubt; elif [ -n "$gym_live" ]; then frame live; else frame gone; fi',
+        "done",
+    ]
+    script = RemoteScript.build("\n".join(lines), needs=())
+    done = subprocess.run(["bash", "-s"], input=script.text.encode(), capture_output=True, check=True)
+    found = [frame.name for frame in script.frames(done.stdout.decode())]
+    assert dict(zip(cases, found, strict=True)) == {case: TABLE["status"][case][3] for case in cases}
+
+
+@pytest.mark.parametrize("case", TABLE["sbatch"])
+def test_what_sbatch_says_is_a_job_or_none_or_unsure(case: str) -> None:
+    stdout, stderr, status, means = TABLE["sbatch"][case]
+    answer = read_sbatch(Answer(status, seen(stdout), seen(stderr)))
+    found = (
+        f"{answer.job_id}{';' * bool(answer.cluster)}{answer.cluster or ''}"
+        if isinstance(answer, SbatchAnswer)
+        else answer.kind
+    )
+    assert found == means
+
+
+@pytest.mark.parametrize("case", TABLE["scancel"])
+def test_what_scancel_says_is_an_end_or_trouble(case: str) -> None:
+    said, status, means = TABLE["scancel"][case]
+    script = RemoteScript.build("", needs=())
+    mark = f"\n@@{script.nonce}"
+    told = f"{mark} scancel 0 {status} 12\n{seen(said)}\n{mark} end 0\n"
+    report = read_cancels(script, Answer(0, told, ""), 1)[0]
+    assert [bool(report.cancelled), bool(report.ended), bool(report.trouble)] == means
+
+
+# -- mutations --------------------------------------------------------------------------------------------------------
+
+QUEUE = text("{Q}\n{OTHER}\n{RUN}\n13¦PENDING¦0:00¦1:00¦N/A¦N/A¦¦None¦/w3¦x¦13\n")
+RECORDS = text("{S}\n{KICK}\n{AGAIN}\n{STEP}\n")
+ENDED = text("{S}\n{KICK}\n")  # accounting has not heard yet that it was requeued
+LINES = (
+    "squeue: warning: x\n",
+    "Welcome\nto | login1\n",
+    "12 COMPLETED\n",
+    "@@0123 end 0\n",
+    "\n",
+    "\r\n",
+    "\0\n",
+    "12|x\n",
+)
+
+
+@st.composite
+def spoilt(draw: st.DrawFn, answer: str, *, loses: bool) -> str:
+    """Texts from elsewhere at any byte, rows in another order or twice, other ends of lines; `loses`: pieces are cut
+    out, or put in from other answers.
+    """
+    header, *rows = answer.splitlines()
+    rows = draw(st.permutations(rows + draw(st.lists(st.sampled_from(rows), max_size=2))))
+    told = "".join(f"{line}\n" for line in (header, *rows))
+    for _ in range(draw(st.integers(0, 3))):
+        at = draw(st.integers(0, len(told)))
+        kind = draw(st.sampled_from(["insert", "insert", "cut", "splice"] if loses else ["insert"]))
+        if kind == "insert":
+            told = told[:at] + draw(st.sampled_from(LINES)) + told[at:]
+        elif kind == "cut":
+            told = told[:at] + told[at + draw(st.integers(0, 200)) :]
+        else:
+            told = told[:at] + draw(st.sampled_from([QUEUE, RECORDS, ENDED]))[draw(st.integers(0, 200)) :]
+    return told.replace("\n", "\r\n") if draw(st.booleans()) else told
+
+
+@settings(max_examples=200, deadline=None)
+@given(spoilt(QUEUE, loses=False), spoilt(RECORDS, loses=False) | spoilt(ENDED, loses=False))
+def test_text_from_elsewhere_never_ends_a_live_job(queue: str, records: str) -> None:
+    assert both_ways(frames((queue, 0, ""), (records, 0, ""))) in ("alive", "unknown")
+
+
+@settings(max_examples=200, deadline=None)
+@given(spoilt(QUEUE, loses=True), spoilt(RECORDS, loses=True))
+@example(QUEUE.replace("12", "\n12"), RECORDS)
+def test_whatever_happens_to_one_answer_the_other_keeps_a_live_job_alive(queue: str, records: str) -> None:
+    assert both_ways(frames((queue, 0, ""), (RECORDS, 0, ""))) in ("alive", "unknown")
+    assert both_ways(frames((QUEUE, 0, ""), (records, 0, ""))) == "alive"
