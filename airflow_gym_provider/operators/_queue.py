@@ -92,11 +92,14 @@ class RunQueue:
         return Submission(place, files, seen=look.seen, found=look.found, resumable=resumable)
 
     def record(self) -> dict[str, Any]:
-        """The record as it lies in the run directory."""
+        """The record as it lies in the run directory; of what sbatch has said, what may be shown."""
         path = posixpath.join(self.run_dir, RECORD)
         script = RemoteScript.build(f"frame record\ncat -- {quote(path)}", needs=())
         frames = script.frames(self.hook.run(script, LOOK_TIMEOUT).stdout)
         try:
-            return dict(read_record(frames.named("record")[0].text).fields)
+            found = dict(read_record(frames.named("record")[0].text).fields)
         except (IndexError, ValueError) as err:
             raise ChainRetry(f"{path} cannot be read: {err}", passing=True) from None
+        for entry in found["benchmarks"]:
+            entry["error"] = entry.get("error") and self.config.hide(entry["error"])
+        return found

@@ -61,6 +61,35 @@ def test_what_sbatch_refuses(gym, config, slurm):
     assert set(done.json["errors"]) == {"gpqa", "own"}
 
 
+SECRET = 'canary-1f2e\nit\'s "canary-3d4c"\n'
+SHOWN = {
+    "validate": (0, ["validate"]),
+    "validate, wrong": (1, ["validate", "compute.eos.walltime=${oc.env:CLI_TOKEN}"]),
+    "validate, wrong in a line": (1, ["validate", "driver.container='a\\n${oc.env:CLI_TOKEN}'"]),
+    "validate, without its prefix": (1, ["validate", "services.policy.env.HF_TOKEN='${oc.env:CLI_TOKEN}'"]),
+    "validate, in an argument": (0, ["validate", "+driver.benchmarks.gpqa.run.key='${oc.env:CLI_TOKEN}'"]),
+    "render": (0, ["render"]),
+    "submit": (0, ["submit", "-b", "own"]),
+    "submit, refused": (1, ["submit", "+compute.eos.forward_env=[CLI_TOKEN]", "-b", "gpqa"]),
+}
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+@pytest.mark.parametrize("what", SHOWN)
+def test_no_command_shows_a_secret_whatever_becomes_of_it(gym, config, slurm, out, monkeypatch, what, form):
+    monkeypatch.setenv("CLI_TOKEN", SECRET)
+    status, (command, *words) = SHOWN[what]
+    if status:
+        text = f"sbatch: error: Batch job submission failed: Invalid account {SECRET!r} canary-1f2e"
+        slurm.plan("sbatch", {"rc": 1, "stderr": text}, always=True)
+    done = gym(command, config, *words, *(["--name", "tonight"] if command == "submit" else []), *form)
+    assert done.status == status, done.err
+    told = done.out + done.err
+    if command == "submit":
+        told += gym("status", out / "tonight", *form).out
+    assert "canary" not in told
+
+
 def test_somebody_elses_directory(gym, config, out, slurm):
     (out / "tonight").mkdir(parents=True)
     (out / "tonight" / "thesis.tex").touch()
