@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -31,6 +31,21 @@ def refuse_dag_defaults(dag: Any) -> None:
     """Raise ValueError where a DAG's default_args hold values of `environ`: Airflow stores and shows these."""
     if dag is not None:
         refuse_stored_values((dag.default_args or {}).get("environ"), "a DAG's default_args")
+
+
+@dataclass(frozen=True)
+class SubmitArguments:
+    """Rendered arguments of a task that queues benchmarks: all of the config, or those named.
+
+    `environ` may hold secrets and is in no repr.
+    """
+
+    config: ConfigSource
+    benchmark: str | Sequence[str] | None
+    overrides: Sequence[str]
+    environ: Mapping[str, str] = field(repr=False)
+    ssh_conn_id: str | None
+    retries: int
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException
@@ -12,7 +12,7 @@ from airflow_gym_provider.chain import run_dir
 from airflow_gym_provider.config import SubmitConfig
 from airflow_gym_provider.hooks.slurm import SlurmHook
 from airflow_gym_provider.operators import _config
-from airflow_gym_provider.operators._arguments import given_overrides
+from airflow_gym_provider.operators._arguments import SubmitArguments
 from airflow_gym_provider.operators._memory import SUCCESS, ChainMemory
 from airflow_gym_provider.operators._plan import chain_key
 from airflow_gym_provider.operators._queue import RunQueue
@@ -21,25 +21,22 @@ from airflow_gym_provider.storable import storable
 if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
 
-    from airflow_gym_provider.operators.gym import GymSubmitOperator
-
 _REFUSED = "refused"
 
 
-def submit_all(operator: GymSubmitOperator, context: Context, environ: Mapping[str, str]) -> dict[str, Any]:
+def submit_all(arguments: SubmitArguments, context: Context, log: Any) -> dict[str, Any]:
     """Queue what is not queued yet and return the record. Raises as ChainRetryPolicy expects."""
     memory = ChainMemory.of(context)
-    if memory.begin(context, int(operator.retries or 0), time.time()):
+    if memory.begin(context, arguments.retries, time.time()):
         memory.place.pop(_REFUSED, None)
-    whole = _config.whole_environ(environ)
-    overrides = given_overrides(operator.overrides)
+    whole = _config.whole_environ(arguments.environ)
     config = _config.load_config(
-        operator.config, overrides, whole, context, operator.log, ssh_conn_id=operator.ssh_conn_id
+        arguments.config, arguments.overrides, whole, context, log, ssh_conn_id=arguments.ssh_conn_id
     )
-    names = _names(config, operator.benchmark)
-    with SlurmHook(operator.ssh_conn_id, config.cluster.hostname) as hook:
+    names = _names(config, arguments.benchmark)
+    with SlurmHook(arguments.ssh_conn_id, config.cluster.hostname) as hook:
         hook.load()
-        run = _open(operator, context, memory, config, hook)
+        run = _open(context, memory, config, hook, log)
         # What was refused for good is remembered: a retry for the others does not ask for it again.
         errors: dict[str, str] = memory.place.setdefault(_REFUSED, {})
         try:
@@ -62,9 +59,7 @@ def _names(config: SubmitConfig, wanted: str | Sequence[str] | None) -> list[str
     return [_config.pick_benchmark(config, name) for name in names]
 
 
-def _open(
-    operator: GymSubmitOperator, context: Context, memory: ChainMemory, config: SubmitConfig, hook: SlurmHook
-) -> RunQueue:
+def _open(context: Context, memory: ChainMemory, config: SubmitConfig, hook: SlurmHook, log: Any) -> RunQueue:
     key = chain_key(context, memory, None)
     try:
         place = run_dir(config.job.output_path, key, context["dag_run"].run_after)
@@ -72,4 +67,4 @@ def _open(
         raise AirflowFailException(f"The submit config cannot be used: {err}") from None
     memory.save()
     extra = {"submitter": "airflow", "dag_id": key.dag_id, "run_id": key.run_id}
-    return RunQueue(hook, config, key=key, run_dir=place, extra=extra, log=operator.log)
+    return RunQueue(hook, config, key=key, run_dir=place, extra=extra, log=log)

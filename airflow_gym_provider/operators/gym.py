@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from airflow_gym_provider.links.gym import EVAL_LINKS, FILE_LINKS
-from airflow_gym_provider.operators._arguments import given_overrides, refuse_dag_defaults, refuse_stored_values
+from airflow_gym_provider.operators._arguments import (
+    EvalArguments,
+    SubmitArguments,
+    given_overrides,
+    refuse_dag_defaults,
+    refuse_stored_values,
+)
 from airflow_gym_provider.operators._failure import faults_without_secrets, reason_left
 from airflow_gym_provider.operators._outlets import known_asset, publish, with_alias
 from airflow_gym_provider.operators.retry import retry_arguments
@@ -23,7 +29,6 @@ if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
     from airflow.sdk.definitions.mappedoperator import OperatorPartial
 
-    from airflow_gym_provider.operators._arguments import EvalArguments
     from airflow_gym_provider.operators._chain import ChainTask, Waiting
 
 ConfigArgument = "str | Path | Sequence[str | Path] | Mapping[str, Any]"
@@ -216,8 +221,6 @@ class GymEvalOperator(_GymOperator):
         return step
 
     def _arguments(self, context: Context) -> EvalArguments:
-        from airflow_gym_provider.operators._arguments import EvalArguments
-
         limit = self.execution_timeout
         return EvalArguments(
             config=self.config,
@@ -260,4 +263,14 @@ class GymSubmitOperator(_GymOperator):
         from airflow_gym_provider.operators._submit_all import submit_all
 
         with faults_without_secrets():
-            return submit_all(self, context, self._rendered_environ(context))
+            return submit_all(self._arguments(context), context, self.log)
+
+    def _arguments(self, context: Context) -> SubmitArguments:
+        return SubmitArguments(
+            config=self.config,
+            benchmark=self.benchmark,
+            overrides=given_overrides(self.overrides),
+            environ=self._rendered_environ(context),
+            ssh_conn_id=self.ssh_conn_id,
+            retries=int(self.retries or 0),
+        )

@@ -6,7 +6,6 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_gym_provider.chain import ChainLook, ChainPlace, Outcome, OutcomeKind, SubmitReport
 from airflow_gym_provider.exceptions import ChainRetry
 from airflow_gym_provider.operators import _queue as queueing
-from airflow_gym_provider.operators import _submit_all as module
 from airflow_gym_provider.operators._memory import SUCCESS, ChainMemory
 from airflow_gym_provider.operators.gym import GymSubmitOperator
 
@@ -57,8 +56,7 @@ def queue(monkeypatch, submit_config):
 
 
 def run(submit_config, context, **changes):
-    operator = GymSubmitOperator(task_id="submit", config=submit_config, **changes)
-    return module.submit_all(operator, context, {})
+    return GymSubmitOperator(task_id="submit", config=submit_config, **changes).execute(context)
 
 
 def refused(text):
