@@ -92,6 +92,7 @@ def test_a_login_environment_does_not_reach_the_call(chains, slurm):
 
 def test_forwarded_values_reach_sbatch_alone(chains, slurm, tmp_path):
     values = {"HF_TOKEN": "CANARY-1 'a\" $b\nc", "EMPTY": "", "LC_ALL": "CANARY-2", "PATH": "/CANARY-3"}
+    values |= {"BIG": "CANARY-4 " + "x" * 100_000, "LINES": "CANARY-5\n\n"}
     ours = ("gym_name", "gym_dir", "gym_time", "gym_sbatch_seconds", "timeout", "sbatch")  # variables of the script
     values |= dict.fromkeys(ours, "CANARY-4 --wrap=x")
     assert only(chains.submit(environ=values)).kind is OutcomeKind.SUBMITTED

@@ -51,6 +51,7 @@ def test_a_script_is_in_no_arguments():
 def test_jobs_do_not_inherit_the_workers_secrets():
     kept = {"PATH": "/bin", "SLURM_CONF": "/etc/s", "HOME": "/h"}
     dropped = ["AIRFLOW__CORE__FERNET_KEY", "AIRFLOW_CONN_X", "PYTHONPATH", "VIRTUAL_ENV", "HF_TOKEN", "OPENAI_API_KEY"]
+    dropped += ["WANDB_KEY", "GH_PAT", "SSH_PASSPHRASE", "BASIC_AUTH", "DB_PASSWD"]
     assert local_environ(kept | dict.fromkeys(dropped, "x")) == kept
 
 

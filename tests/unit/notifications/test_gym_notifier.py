@@ -15,6 +15,7 @@ from airflow.sdk.execution_time.xcom import XCom
 
 from airflow_gym_provider.exceptions import ChainRetry, ChainStopped, SlurmUnreachableError
 from airflow_gym_provider.notifications.gym import GymNotifier
+from airflow_gym_provider.operators._config import mask
 
 PLACE = {"benchmark": "gpqa", "job_id": "60", "run_dir": "/scratch/run", "logs": "/scratch/run/gpqa/logs"}
 
@@ -283,6 +284,16 @@ def test_a_webhook_gets_the_message_as_json(hook, xcoms, way):
     assert body["event"] == "stopped"
     assert body["text"].startswith("gpqa stopped: gpqa: over\n")
     assert body["links"]["Run directory"] == "https://ood.edu/fs/scratch/run"
+
+
+def test_what_is_sent_is_without_the_secrets_that_airflow_knows(hook, sent, xcoms):
+    secret = 'it\'s a "canary-6b1d"\nand canary-9e2f'
+    mask([secret])
+    error = ChainStopped(f"gpqa: sbatch says {secret} and {secret!r}")
+    GymNotifier(Told(), webhook_conn_id="chat")(context(error))
+    [(_, _, body)] = hook.got
+    assert body["reason"].startswith("gpqa: sbatch says ***")
+    assert "canary" not in json.dumps(body) + "".join(sent)
 
 
 def test_a_login_is_for_basic_authentication(hook, xcoms):
