@@ -14,6 +14,7 @@ from airflow.sdk.log import redact  # type: ignore[attr-defined]
 from airflow_gym_provider import xcom_keys
 from airflow_gym_provider.exceptions import ChainRetry
 from airflow_gym_provider.links.gym import EVAL_LINKS, job_place
+from airflow_gym_provider.results.headline import headline
 from airflow_gym_provider.results.numbers import is_number
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def _metrics(values: Mapping[str, Any]) -> dict[str, float]:
     pairs = metrics.items() if isinstance(metrics, Mapping) else ()
     plain = {name: value.get("candidate") if isinstance(value, Mapping) else value for name, value in pairs}
     numbers = {str(name): value for name, value in plain.items() if is_number(value)}
-    return dict(list(numbers.items())[:_MOST_METRICS])
+    return headline(numbers, _MOST_METRICS)
 
 
 def _links(context: Context, ti: Any) -> dict[str, str]:

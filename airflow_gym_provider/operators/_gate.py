@@ -19,6 +19,7 @@ from airflow_gym_provider.operators._gate_baseline import (
 from airflow_gym_provider.operators._gate_runs import BenchmarkRun, GateReader, runs_of_results
 from airflow_gym_provider.operators.gate import LAST_GREEN, GymGateOperator
 from airflow_gym_provider.results.gate import GateReport, GateSettings, MetricRule, Outcome, Side, judge_gate
+from airflow_gym_provider.results.headline import headline
 from airflow_gym_provider.storable import storable
 
 if TYPE_CHECKING:
@@ -183,6 +184,6 @@ def _benchmark_values(name: str, report: GateReport, compared: _Compared) -> dic
             values["baseline"]["job_dir"] = baseline.job_dir
     if candidate is not None:
         # a later gate may ask for other metrics, so those that were not compared are kept as well
-        names = dict.fromkeys([*(verdict.metric for verdict in verdicts), *candidate.metrics])
+        names = dict.fromkeys([*(verdict.metric for verdict in verdicts), *headline(candidate.metrics, _METRICS_KEPT)])
         values["candidate"] = candidate.pointer(list(names)[:_METRICS_KEPT])
     return values

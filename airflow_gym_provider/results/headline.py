@@ -1,4 +1,7 @@
-"""The few metrics that fit into a line: for tables, and for events that other DAGs start from."""
+"""The order of metrics, and the few that fit into a line: for tables, and for events that other DAGs start from.
+
+What comes back from Airflow's database has lost the order of its file: PostgreSQL keeps none of an object's names.
+"""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from airflow_gym_provider.results.headline import headline
 from airflow_gym_provider.results.numbers import is_number
 
 _RED = frozenset({"failed", "upstream_failed"})
@@ -109,7 +110,8 @@ def read_run(row: RunRow, benchmark: str = "") -> EvalRun | None:
     name = _text(result.get("benchmark")) or _text(job.get("benchmark")) or benchmark
     if not name:
         return None
-    metrics = {str(key): number for key, value in _mapping(result.get("metrics")).items() if is_number(number := value)}
+    given = _mapping(result.get("metrics"))
+    metrics = headline({str(key): number for key, value in given.items() if is_number(number := value)}, len(given))
     return EvalRun(
         row,
         benchmark=name,

@@ -10,6 +10,7 @@ from fakes.evaluations import evaluation, task
 
 from airflow_gym_provider.results.kept import keep_rewards
 from airflow_gym_provider.results.tasks import Task, TaskRewards
+from airflow_gym_provider.ui.runs import RunRow, read_run
 from tests.unit.ui.html import read
 
 HOSTILE = """<img src=x onerror=alert(1)>'"&{{7*7}}</script><script>alert(2)</script>"""
@@ -101,6 +102,15 @@ def test_another_metric_can_be_chosen_and_a_wrong_one_is_the_headline(us, evalua
     for wanted, shown in (("mean/output_tokens", "812.5"), ("no/such", "0.5"), ("", "0.5")):
         page = read(us.get("dags/ours/benchmark", params={"name": "gpqa", "metric": wanted}).text)
         assert cells(rows(page, "runs")[0])[2] == shown
+
+
+def test_metrics_stand_in_one_order_whatever_order_the_database_keeps():
+    metrics = {"output_tokens": 9.0, "b/mean/reward": 0.5, "f1": 0.7}
+    result = {"benchmark": "gpqa", "metrics": metrics}
+    for order in (metrics, dict(reversed(metrics.items()))):
+        row = RunRow("ours", "r", "eval", 0, "success", 1, None, None, None, None, result | {"metrics": order})
+        run = read_run(row)
+        assert (run.headline, list(run.metrics)) == ("b/mean/reward", ["b/mean/reward", "f1", "output_tokens"])
 
 
 @pytest.mark.parametrize("verdict", ["pass", "regressed", "inconclusive"])
