@@ -13,8 +13,47 @@ import pytest
 from fakes.chains import Chains
 
 from airflow_gym_provider.chain import Action, ChainKey, OutcomeKind, StagedFile
+from airflow_gym_provider.slurm import JobRef, RemoteScript, parse_status, status_script
+from airflow_gym_provider.slurm.alive import LiveRows, Told, alive_script, read_alive
 
 JOB = "#!/bin/bash\n#SBATCH --account=eval\n#SBATCH --time=5\n{}\n"
+
+
+SITE = {
+    **dict.fromkeys(("SACCT_FORMAT", "SINFO_FORMAT"), "JobName"),
+    **dict.fromkeys(("SQUEUE_USERS", "SQUEUE_ACCOUNT", "SCANCEL_USER", "SCANCEL_ACCOUNT", "SBATCH_ACCOUNT"), "nobody"),
+    **dict.fromkeys(("SQUEUE_STATES", "SCANCEL_STATE"), "SUSPENDED"),
+    **dict.fromkeys(("SQUEUE_PARTITION", "SCANCEL_PARTITION", "SBATCH_PARTITION"), "low"),
+    **dict.fromkeys(("SQUEUE_NAMES", "SCANCEL_NAME", "SBATCH_JOB_NAME", "SCANCEL_QOS", "SBATCH_QOS"), "other"),
+    **dict.fromkeys(("SLURM_CLUSTERS", "SBATCH_CLUSTERS", "SBATCH_RESERVATION", "SBATCH_CONSTRAINT"), "elsewhere"),
+    **dict.fromkeys(
+        ("SBATCH_WAIT", "SBATCH_REQUEUE", "SCANCEL_INTERACTIVE", "SBATCH_TIMELIMIT", "SBATCH_EXCLUSIVE"), "1"
+    ),
+    **dict.fromkeys(("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_ARRAY_TASK_ID", "SLURM_PROCID", "SLURM_RESTART_COUNT"), "7"),
+    **dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NNODES", "SLURM_CPUS_PER_TASK", "SBATCH_GPUS"), "64"),
+    **dict.fromkeys(("SBATCH_EXPORT", "SLURM_EXPORT_ENV"), "NONE"),
+    **dict.fromkeys(("SBATCH_OUTPUT", "SBATCH_ERROR", "SBATCH_INPUT"), "/nowhere/x"),
+    "SQUEUE_FORMAT": "%j",
+    "SQUEUE_FORMAT2": "name",
+    "SQUEUE_SORT": "-i",
+    "SQUEUE_ARRAY": "1",
+    "SLURM_TIME_FORMAT": "relative",
+    "SBATCH_ARRAY_INX": "1-3",
+    "SBATCH_DEPENDENCY": "afterok:1",
+    "SLURM_JOB_NAME": "interactive",
+    "SLURM_SUBMIT_DIR": "/nowhere",
+    "SLURM_TMPDIR": "/nowhere",
+    **dict.fromkeys(("LC_ALL", "LANG", "LANGUAGE"), "de_DE.UTF-8"),
+    "TZ": "Asia/Tokyo",
+    "CDPATH": "/usr",
+    "GREP_OPTIONS": "-v",
+    "SHELLOPTS": "braceexpand:errexit:nounset:noglob:noclobber:pipefail",
+    **{
+        f"BASH_FUNC_{name}%%": "() { /bin/echo hijacked; }"
+        for name in ("squeue", "sbatch", "cd", "printf", "unset", "[")
+    },
+}
+"""What a login environment may say: a site's defaults, an enclosing job, a language, functions for tools."""
 
 
 @dataclass
@@ -81,6 +120,52 @@ def test_a_chain_from_its_first_job_to_its_end(cluster, chains):
     ids = [one.job_id, two.job_id, three.job_id, four.job_id]
     assert chains.file(".gym_job_chain").split() == ids == jobs(cluster, chains)
     assert chains.record()["benchmarks"][0]["job_id"] == four.job_id
+
+
+def test_no_default_of_a_site_changes_what_is_submitted_answered_or_cancelled(cluster, chains, tmp_path):
+    start_up = tmp_path / "start-up"
+    start_up.write_text(
+        "shopt -s expand_aliases; alias squeue='echo alias' rm='rm -i'; echo 'Welcome to a job'; IFS=,\n"
+    )
+    hostile = SITE | {"BASH_ENV": str(start_up)}
+    assert subprocess.run(["squeue"], env=chains.slurm.environ | hostile, capture_output=True).returncode != 0
+    clean = dict(chains.environ)
+    chains.environ = hostile
+    one = submit(chains, "env >environment; sleep 300", walltime=240)
+    assert one.kind is OutcomeKind.SUBMITTED, one
+    again = submit(chains, "sleep 300")
+    assert (again.kind, again.job_id) == (OutcomeKind.ADOPTED, one.job_id)
+    cluster.wait_for(one.job_id, "RUNNING")
+    job = dict(word.partition("=")[::2] for word in cluster.run(f"scontrol -o show job {one.job_id}").split())
+    assert (job["JobName"], job["Partition"], job["Account"]) == (chains.places[0].job_name, "debug", "eval")
+    assert (job["TimeLimit"], job["NumNodes"], job["Dependency"]) == ("00:04:00", "1", "(null)")
+    assert "ArrayJobId" not in job
+    assert job["StdOut"].startswith(chains.places[0].job_dir.split()[0])
+    ref = JobRef(one.job_id, job_dir=chains.places[0].job_dir)
+    seen = []
+    for environ in (clean, hostile):
+        chains.environ = environ
+        assert chains.decisions(chains.look())["gpqa"].action is Action.ADOPT
+        script = RemoteScript.build(status_script([ref]))
+        status = parse_status([ref], script.frames(chains.run(script).stdout)).jobs[ref.key]
+        told = Told()
+        script = RemoteScript.build(alive_script([ref], told))
+        alive = read_alive([ref], script.frames(chains.run(script).stdout), LiveRows(), told).jobs[ref.key]
+        seen.append([replace(found, elapsed=0, rows=(), source=None) for found in (status, alive)])
+        assert status.known and status.live and status.elapsed < 200
+    assert seen[0] == seen[1]
+    environment = dict(line.partition("=")[::2] for line in chains.file("environment").splitlines())
+    given = {name: environment.get(name) for name in SITE if environment.get(name) == SITE[name]}
+    assert set(given) <= {"LC_ALL", "LANG", "LANGUAGE", "TZ", "SLURM_PROCID"}, given
+    assert (environment["SLURM_JOB_ID"], environment["TZ"], environment["LC_ALL"]) == (
+        one.job_id,
+        "Asia/Tokyo",
+        "de_DE.UTF-8",
+    )
+    assert chains.cancel("tried")["gpqa"].cancelled == (one.job_id,)
+    cluster.wait_for(one.job_id, "CANCELLED")
+    assert "on our request (tried)" in settled(chains).reason
+    assert jobs(cluster, chains) == [one.job_id]
 
 
 def test_the_job_runs_where_and_as_it_was_told(cluster, chains):
