@@ -68,8 +68,8 @@ def whole(script: RemoteScript, answer: Answer) -> Frames:
     if frames.error:
         raise SlurmNotFoundError(frames.error)
     if not frames.complete:
-        tail = " ".join((answer.stderr or answer.stdout).split())[-300:]
-        raise CutOffError(f"the login node's answer ended early (exit status {answer.returncode}): {tail or 'nothing'}")
+        # Only the status: what a shell complains about may quote the script.
+        raise CutOffError(f"the login node's answer ended early (exit status {answer.returncode})")
     return frames
 
 
