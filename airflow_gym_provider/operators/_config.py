@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.log import mask_secret
+from markupsafe import Markup
 
 from airflow_gym_provider.config import SubmitConfig, SubmitConfigError, SubmitConfigWarning, load_submit_config
 from airflow_gym_provider.config.hiding import CREDENTIAL, shapes
@@ -67,8 +70,13 @@ def load_config(
 
 
 def _renderer(context: Context) -> Callable[[str], str]:
-    """Jinja as in any template field of the DAG, but always to text: YAML is parsed by us."""
-    environment = context["dag"].get_template_env(force_sandboxed=True)
+    """Jinja as in any template field of the DAG, but always to text: YAML is parsed by us. What an expression brings in
+    is no interpolation, and a line break in a param adds no lines to the file: who may fill in a form is not thereby to
+    read the worker's environment, or to write another config.
+    """
+    filled_in = _several_lines([dict(context.get("params") or {}), getattr(context.get("dag_run"), "conf", None)])
+    finalize = partial(_as_text, filled_in)
+    environment = context["dag"].get_template_env(force_sandboxed=True).overlay(finalize=finalize)
 
     def render(text: str) -> str:
         try:
@@ -78,6 +86,38 @@ def _renderer(context: Context) -> Callable[[str], str]:
             raise ValueError(f"{type(err).__name__}: {err}. {cure}") from None
 
     return render
+
+
+def _several_lines(value: Any) -> set[str]:
+    """All texts of more than one line in a value of JSON."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list):
+        return set().union(*map(_several_lines, value))
+    return {value} if isinstance(value, str) and len(value.splitlines()) > 1 else set()
+
+
+def _as_text(filled_in: set[str], value: Any) -> Any:
+    """What an expression came to, as it stands in a file. What `tojson` has quoted is YAML as well, whatever it holds.
+
+    Raises ValueError for one of the texts `filled_in` as it is.
+    """
+    from airflow_gym_provider.config.show import escape
+
+    if isinstance(value, Markup):
+        return json.dumps(_each_text(json.loads(value), escape)) if "${" in value else value
+    if isinstance(value, str) and value in filled_in:
+        raise ValueError("a param, or a value of the run's conf, has several lines; write {{ … | tojson }} for it")
+    text = str(value) if isinstance(value, str | list | tuple | dict) else ""
+    return escape(text) if "${" in text else value
+
+
+def _each_text(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, dict):
+        return {key: _each_text(item, change) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_each_text(item, change) for item in value]
+    return change(value) if isinstance(value, str) else value
 
 
 def mask(values: Iterable[str]) -> None:

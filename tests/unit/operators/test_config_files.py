@@ -4,6 +4,7 @@ import base64
 import json
 import logging
 import traceback
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -30,12 +31,28 @@ otel: {{enabled: false}}
 
 @pytest.fixture
 def load(context, tmp_path):
-    def read(question="'what?'", dag=None):
+    def read(question="'what?'", dag=None, environ=None, **more):
         path = tmp_path / "submit.yaml"
         path.write_text(TEXT.format(question=question))
-        return load_config(str(path), [], {}, context | ({"dag": dag} if dag else {}), LOG)
+        return load_config(str(path), [], environ or {}, context | more | ({"dag": dag} if dag else {}), LOG)
 
     return read
+
+
+@pytest.mark.parametrize("text", ["${oc.env:CANARY}", "a \\${oc.env:CANARY}", "\\\\${oc.env:CANARY} ${", "${services}"])
+def test_what_jinja_brings_in_is_no_interpolation(load, text):
+    found = load("'{{ params.text }}'", params={"text": text}, environ={"CANARY": "s3cret"})
+    assert found.driver.benchmarks["gpqa"].run == {"question": text}
+
+
+@pytest.mark.parametrize("text", ["a\nb: c", "a\r}, x: 'y'", "a\u2028b", "a\n\\${oc.env:CANARY}\n'\"<&"])
+def test_a_param_of_several_lines_adds_no_line_to_a_file(load, text):
+    for place in ({"params": {"text": text}}, {"dag_run": SimpleNamespace(conf={"deep": [{"text": text}]})}):
+        given = "params.text" if "params" in place else "dag_run.conf.deep[0].text"
+        with pytest.raises(AirflowFailException, match="several lines; write"):
+            load(f"'{{{{ {given} }}}}'", **place)
+        found = load(f"{{{{ {given} | tojson }}}}", **place, environ={"CANARY": "s3cret"})
+        assert found.driver.benchmarks["gpqa"].run == {"question": text}
 
 
 def test_jinja_in_a_file_is_rendered(load):
