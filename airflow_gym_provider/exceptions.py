@@ -21,12 +21,22 @@ class SlurmUnreachableError(SlurmTransportError):
     """No connection, or it ended before the script was sent: nothing ran there, trying again is safe."""
 
 
+class SlurmUnknownHostError(SlurmUnreachableError):
+    """Name resolution knows no such host. It may be wrong about that for a while, but not for long."""
+
+
 class SlurmSessionRefusedError(SlurmUnreachableError):
     """The connection is there, but its server opens no further session on it (MaxSessions)."""
 
 
 class SlurmAnswerCutError(SlurmTransportError):
     """The connection or the time ended after the script was sent: it may have run, look before doing it again."""
+
+
+class SlurmShellError(SlurmAnswerCutError):
+    """The shell ended before it had begun with the script: nothing ran there. Bash may be missing, or the account be
+    one that may run no commands.
+    """
 
 
 class ChainRetry(AirflowException):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from airflow_gym_provider.chain.errors import ChainError
 from airflow_gym_provider.chain.evidence import ClusterRows, cluster_rows, known_job, unrecorded
+from airflow_gym_provider.chain.hindrances import told
 from airflow_gym_provider.chain.history import CancelMark, ChainHistory
 from airflow_gym_provider.chain.identity import ChainKey
 from airflow_gym_provider.chain.place import DEFAULT_TIMING, NEW_CHAIN, ChainPlace, Seen, Timing
@@ -29,6 +30,7 @@ class ChainLook:
 
     `ids`: the recorded ones, as in .gym_job_chain. `seen`: for a submission that follows. `wait`: see ChainHistory.
     `survey`: the results as they lay there after the jobs were asked about; None without a directory or `results`.
+    `unwritable`: why nothing can be written into the directory, for people; "" when something can, or was not tried.
     """
 
     place: ChainPlace
@@ -41,6 +43,7 @@ class ChainLook:
     recorded_walltime: int = 0
     recorded_retries: int = 0
     survey: Survey | None = None
+    unwritable: str = ""
 
     def history(self, base: int = 0, unknown_for: float = 0) -> ChainHistory:
         """The evidence for `decide`. `base`: how many jobs an earlier budget had; `unknown_for`: what a watcher saw."""
@@ -67,13 +70,15 @@ def look_script(
     *,
     clusters: Sequence[str] = (),
     timing: Timing = DEFAULT_TIMING,
+    writing: bool = False,
     slurm_bin: str | None = None,
     login_profile: bool = False,
 ) -> RemoteScript:
     """The script for one look: for each cluster one squeue by name, one sacct by id and one by name; then the results.
 
     Where no directory is yet, accounting is not asked. It writes only what a killed submission has left undone:
-    gym-job.json, and the end of temporary files. Raises ValueError for a path or a cluster that cannot be one.
+    gym-job.json, and the end of temporary files; with `writing`, also 4 KB that it takes away again, to see whether it
+    could. Raises ValueError for a path or a cluster that cannot be one.
     """
     calls = [
         "local gym_names='' gym_plains='' gym_since='' gym_asked=' '\nlocal -A gym_ids=()",
@@ -81,6 +86,7 @@ def look_script(
         *(f"{settings(place_settings(index, place))}\ngym_look" for index, place in enumerate(places)),
         "gym_look_slurm",
         *(f"{settings(place_settings(index, place))}\ngym_tidy" for index, place in enumerate(places)),
+        *(f"{settings(place_settings(index, place))}\ngym_probe" for index, place in enumerate(places) if writing),
         "gym_heal",
         '[ -n "$gym_since" ] || return 0',
         *(survey_body(place.results, str(index)) for index, place in enumerate(places) if place.results),
@@ -99,7 +105,7 @@ def read_look(
     frames = whole(script, answer)
     check_run(frames)
     for frame in frames.named("unreadable"):
-        raise ChainError(f"the benchmark's directory cannot be used: {frame.text.strip()}")
+        raise ChainError(f"the benchmark's directory cannot be used: {told(frame.text)}")
     exists = any(frame.arg(0) == "ours" for frame in frames.named("run"))
     clusters = cluster_rows(frames)
     chains = {
@@ -150,6 +156,7 @@ def _chain(
         files.number("walltime"),
         files.number("retries"),
         parse_survey(place.results, files.frames, files.index) if exists and place.results else None,
+        told(unwritable) if (unwritable := files.text("unwritable")) else "",
     )
 
 

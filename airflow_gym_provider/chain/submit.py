@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from airflow_gym_provider.chain.endings import clock
 from airflow_gym_provider.chain.errors import BusyError, ChainError, ForeignDirectoryError
+from airflow_gym_provider.chain.hindrances import told
 from airflow_gym_provider.chain.identity import ChainKey
 from airflow_gym_provider.chain.place import DEFAULT_TIMING, NEW_CHAIN, ChainPlace, Seen, Timing
 from airflow_gym_provider.chain.program import place_settings, program, run_settings, settings, whole
@@ -165,7 +166,7 @@ def read_submit(
     outcomes = {
         submissions[int(frame.arg(0))].place.benchmark: _outcome(frame, frames) for frame in frames.named("outcome")
     }
-    notes = tuple(f"gym-job.json was not written: {frame.text.strip()}" for frame in frames.named("record"))
+    notes = tuple(f"gym-job.json was not written: {told(frame.text)}" for frame in frames.named("record"))
     return SubmitReport(outcomes, missing, notes)
 
 
@@ -180,7 +181,7 @@ def check_run(frames: Frames) -> None:
             )
         if frame.arg(0) in ("failed", "busy"):
             error = BusyError if frame.arg(0) == "busy" else ChainError
-            raise error(f"the run directory cannot be used: {text}")
+            raise error(f"the run directory cannot be used: {told(text)}")
 
 
 def _forward(environ: Mapping[str, str]) -> str:
@@ -237,6 +238,7 @@ def _file(target: str, text: str, mode: int) -> str:
 
 def _outcome(frame: Frame, frames: Frames) -> Outcome:
     kind, text = OutcomeKind(frame.arg(1)), frame.text.strip()
+    text = told(text) if kind in (OutcomeKind.FAILED, OutcomeKind.UNKNOWN) else text
     out = next((item for item in frames.named("sbatch") if item.arg(0) == frame.arg(0)), None)
     err = next((item for item in frames.named("sbatch.err") if item.arg(0) == frame.arg(0)), None)
     outcome = Outcome(

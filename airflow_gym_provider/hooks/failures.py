@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from typing import TYPE_CHECKING
 
 import asyncssh
@@ -11,6 +12,7 @@ from airflow_gym_provider.exceptions import (
     SlurmAuthenticationError,
     SlurmSettingsError,
     SlurmTransportError,
+    SlurmUnknownHostError,
     SlurmUnreachableError,
 )
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from airflow_gym_provider.hooks.way import Way
 
 _REFUSED = (asyncssh.PermissionDenied, asyncssh.PasswordChangeRequired, asyncssh.IllegalUserName)
+# Of a server of names that answers; one that does not is EAI_AGAIN.
+_NO_SUCH_NAME = {getattr(socket, name) for name in ("EAI_NONAME", "EAI_NODATA") if hasattr(socket, name)}
 # sshd says so when it has refused MaxAuthTries keys, as a breach of the protocol.
 _TOO_MANY = re.compile("Too many authentication failures", re.IGNORECASE)
 # The server has only keys of kinds that are not known of it: the known one is gone.
@@ -39,6 +43,11 @@ def connect_failure(err: Exception, where: str, way: Way) -> SlurmTransportError
         )
     if isinstance(err, ValueError):
         return SlurmSettingsError(f"{where}: its settings for ssh cannot be used: {said}{_by_way(way)}")
+    if isinstance(err, socket.gaierror) and err.errno in _NO_SUCH_NAME:
+        return SlurmUnknownHostError(
+            f"{where}: cannot connect: {said}. Check the host of the connection (compute.<name>.hostname, if it has "
+            f"none), and that this machine can look it up{_by_way(way)}"
+        )
     return SlurmUnreachableError(f"{where}: cannot connect: {said}{_by_way(way)}")
 
 

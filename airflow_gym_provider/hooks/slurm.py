@@ -16,11 +16,13 @@ import asyncssh
 from airflow.providers.common.compat.connection import get_async_connection, get_async_extra_dejson
 from airflow.sdk import BaseHook
 
+from airflow_gym_provider.chain.hindrances import cure
 from airflow_gym_provider.exceptions import (
     SlurmAnswerCutError,
     SlurmAuthenticationError,
     SlurmSessionRefusedError,
     SlurmSettingsError,
+    SlurmShellError,
     SlurmTransportError,
     SlurmUnreachableError,
 )
@@ -243,11 +245,12 @@ class SlurmHook(BaseHook):
 
     def _whole(self, script: RemoteScript, answer: Answer) -> Answer:
         if not script.frames(answer.stdout).complete:
-            # Only the status: what a shell complains about may quote the script.
-            raise SlurmAnswerCutError(
-                f"{self.where}: the shell ended with status {answer.returncode} before the script did. Is bash "
-                "there, and may this account run commands?"
-            )
+            # Only the status, and whether it knew why: what a shell complains about may quote the script.
+            text = f"{self.where}: the shell ended with status {answer.returncode} before the script did. "
+            why = cure(answer.stderr)
+            if not why and not script.began(answer.stdout):
+                raise SlurmShellError(f"{text}Is bash there, and may this account run commands?")
+            raise SlurmAnswerCutError(f"{text}{why or 'Was it killed?'}")
         return answer
 
     async def _over_ssh(self, talk: Callable[[Any], Awaitable[T]]) -> T:

@@ -18,7 +18,12 @@ from typing import Any, Protocol
 import asyncssh
 
 from airflow_gym_provider.config.hiding import CREDENTIAL
-from airflow_gym_provider.exceptions import SlurmAnswerCutError, SlurmSessionRefusedError, SlurmUnreachableError
+from airflow_gym_provider.exceptions import (
+    SlurmAnswerCutError,
+    SlurmSessionRefusedError,
+    SlurmShellError,
+    SlurmUnreachableError,
+)
 from airflow_gym_provider.slurm.remote import Answer
 
 SHELL = "bash -s"
@@ -26,6 +31,8 @@ STDOUT_CAP = 64 * 1024 * 1024
 STDERR_CAP = 1024 * 1024
 _CHUNK = 64 * 1024
 _KILL_SECONDS = 5
+OPEN_SECONDS = 60.0
+_HANGS = "Does a file system hang there, or Slurm?"
 # What sshd says when MaxSessions is reached: "open failed" as CONNECT_FAILED up to OpenSSH 10.
 _REFUSALS = (
     asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED,
@@ -91,13 +98,14 @@ async def run_local(text: str, timeout: float) -> Answer:
             start_new_session=True,
         )
     except OSError as err:
-        raise SlurmUnreachableError(f"No shell on this machine: {err}") from None
+        kind = SlurmShellError if isinstance(err, FileNotFoundError) else SlurmUnreachableError
+        raise kind(f"No shell on this machine: {err}") from None
     try:
         async with asyncio.timeout(timeout):
             out, err_text = await _talk(process, text)
             code = await process.wait()
     except TimeoutError:
-        raise SlurmAnswerCutError(f"this machine: no complete answer within {timeout:g} s") from None
+        raise SlurmAnswerCutError(f"this machine: no complete answer within {timeout:g} s. {_HANGS}") from None
     finally:
         if process.returncode is None:
             with suppress(ProcessLookupError):
@@ -116,11 +124,11 @@ def _home() -> str:
 async def open_shell(conn: Any, timeout: float, where: str, **options: Any) -> Any:
     """A shell at the other end of an asyncssh connection, as a process of asyncssh; `options` as for those.
 
-    Raises SlurmSessionRefusedError when the server wants no further session, SlurmUnreachableError when none could be
-    opened for another reason.
+    Given up after a minute, whatever `timeout` is: that is for what runs in it. Raises SlurmSessionRefusedError when
+    the server wants no further session, SlurmUnreachableError when none could be opened for another reason.
     """
     try:
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(min(timeout, OPEN_SECONDS)):
             return await conn.create_process(SHELL, encoding=None, **options)
     except asyncssh.ChannelOpenError as err:
         text = f"{where}: no shell could be opened: {err}"
@@ -143,7 +151,7 @@ async def run_ssh(conn: Any, text: str, timeout: float, where: str) -> Answer:
             out, err_text = await _talk(process, text)
             await process.wait_closed()
     except TimeoutError:
-        raise SlurmAnswerCutError(f"{where}: no complete answer within {timeout:g} s") from None
+        raise SlurmAnswerCutError(f"{where}: no complete answer within {timeout:g} s. {_HANGS}") from None
     except (OSError, asyncssh.Error) as err:
         raise SlurmAnswerCutError(
             f"{where}: the connection ended in the middle: {str(err) or type(err).__name__}"

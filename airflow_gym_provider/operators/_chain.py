@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow_gym_provider import xcom_keys
-from airflow_gym_provider.chain import Action, Submission, decide
+from airflow_gym_provider.chain import Action, ChainError, Submission, decide
 from airflow_gym_provider.chain.endings import PROGRESS
 from airflow_gym_provider.config import SubmitConfig
 from airflow_gym_provider.exceptions import ChainRetry, ChainStopped
@@ -21,7 +21,7 @@ from airflow_gym_provider.hooks.slurm import SlurmHook
 from airflow_gym_provider.operators import _config, _submit
 from airflow_gym_provider.operators._arguments import EvalArguments
 from airflow_gym_provider.operators._cluster import Cluster, kill
-from airflow_gym_provider.operators._evidence import Evidence, gather
+from airflow_gym_provider.operators._evidence import Evidence, check_there, gather
 from airflow_gym_provider.operators._finish import finished
 from airflow_gym_provider.operators._memory import MAX_SILENT, SUCCESS, ChainMemory, clear_number
 from airflow_gym_provider.operators._plan import ChainPlan, chain_key, make_plan
@@ -168,8 +168,9 @@ class ChainTask:
     def _act(self, seen: Evidence, *, may_submit: bool) -> Waiting | None:
         """Do what was decided; None to look again."""
         decision = seen.decision
+        check_there(seen, self.memory.held, self.here()[1])
         if decision.action is Action.ADOPT:
-            return self._submit(seen) if seen.look.found else self._wait_for(seen)
+            return self._adopt(seen)
         if decision.action is Action.SUBMIT:
             if not may_submit:
                 self._again(seen)
@@ -206,6 +207,15 @@ class ChainTask:
         self.memory.renew(clear_number(self.context, self.arguments.retries))
         self._prepare()
         return True
+
+    def _adopt(self, seen: Evidence) -> Waiting | None:
+        """A live job is held whatever else goes wrong; the next look finds it by its name again."""
+        if seen.look.found:
+            try:
+                return self._submit(seen)
+            except ChainError as err:
+                self.log.warning("job %s is waited for, but could not be recorded: %s", seen.decision.job_id, err)
+        return self._wait_for(seen)
 
     # -- submitting -----------------------------------------------------------------------------------------------
 
@@ -244,6 +254,7 @@ class ChainTask:
         cluster = cluster_of(waiting.job_id)
         clusters = {*self.memory.place.get("clusters", ()), *([cluster] if cluster else [])}
         self.memory.place |= {"job_id": waiting.job_id, "clusters": sorted(clusters)}
+        self.memory.held = waiting.job_id
         self.memory.outages = self.memory.starts = 0
         self.memory.save()
         self._show_place(waiting.job_id)

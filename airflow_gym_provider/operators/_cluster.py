@@ -46,7 +46,12 @@ class Cluster:
         """The chain's directory, jobs and results, in one round trip. Raises as `read_look` and SlurmHook.run."""
         plan, places = self.plan, [self.plan.place]
         script = look_script(
-            plan.run_dir, plan.chain_key, places, clusters=[*plan.clusters, *clusters], **self.hook.script_options
+            plan.run_dir,
+            plan.chain_key,
+            places,
+            clusters=[*plan.clusters, *clusters],
+            writing=True,
+            **self.hook.script_options,
         )
         return read_look(script, self.hook.run(script, LOOK_TIMEOUT), places)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from airflow_gym_provider.chain import ChainLook, Decision, decide
+from airflow_gym_provider.chain import Action, ChainError, ChainLook, Decision, decide
 from airflow_gym_provider.operators._cluster import Cluster
 from airflow_gym_provider.operators._memory import ChainMemory
 from airflow_gym_provider.results import Verdict, judge
@@ -44,7 +44,22 @@ def gather(cluster: Cluster, memory: ChainMemory, log: Any, *, unknown_for: floa
         unknown_for = math.inf
     history = look.history(base=base, unknown_for=unknown_for)
     ours = bool(look.jobs) and history.cancelled_by_us(look.jobs[-1]) is not None
-    return Evidence(look, verdict, base, decide(history, plan.bounds, verdict, settled=settled), ours)
+    decision = decide(history, plan.bounds, verdict, settled=settled)
+    if look.unwritable and decision.action in (Action.STOP, Action.SUBMIT):
+        # it may be what the job has died of, and is what the next one would
+        decision = replace(decision, reason=f"{decision.reason}. {look.unwritable}")
+    return Evidence(look, verdict, base, decision, ours)
+
+
+def check_there(seen: Evidence, held: str, cluster: Cluster) -> None:
+    """Raise ChainError when nothing is left of the job that was `held`: another one behind people's backs is no answer
+    to a directory that is away, as it is when its file system is not mounted.
+    """
+    if held and not seen.look.ids and not any(job.known for job in seen.look.jobs):
+        raise ChainError(
+            f"{cluster.plan.job_dir} is away, and with it what became of job {held}. Bring it back (is its file system "
+            f"mounted on {cluster.hook.where}?), or clear the task: that starts anew"
+        )
 
 
 def _budget_base(memory: ChainMemory, look: ChainLook, verdict: Verdict | None) -> int:

@@ -30,7 +30,8 @@ class ChainMemory:
     `first_start` is the time of the first try since the last clear, in seconds since 1970. `outages` and `unexpected`
     count failures that were not the job's; `starts` counts tries since one came to an end by itself. `new_budget` asks
     for the budget to begin with the next submission. `place` is where the chain was last seen: how to kill it. `lost`
-    is the job that a trigger has waited for in vain: the try that replaces it must not wait for it again.
+    is the job that a trigger has waited for in vain: the try that replaces it must not wait for it again. `held` is the
+    job that was last waited for: when nothing is left of it, its directory has vanished.
     """
 
     max_tries: int = 0
@@ -44,6 +45,7 @@ class ChainMemory:
     starts: int = 0
     deployment: str = ""
     lost: str = ""
+    held: str = ""
     place: dict[str, Any] = field(default_factory=dict)
     _store: Any = field(default=None, repr=False, compare=False)
 
@@ -86,14 +88,14 @@ class ChainMemory:
         its new directory too.
         """
         self.generation = max(self.generation + 1, clears)
-        self.budget_base, self.new_budget, self.place = 0, False, {}
+        self.budget_base, self.new_budget, self.held, self.place = 0, False, "", {}
 
     def _cleared(self, clears: int) -> None:
         if self.outcome == SUCCESS:
             self.renew(clears)
         else:
             self.new_budget = True
-        self.outcome, self.outages, self.unexpected, self.starts = "", 0, 0, 0
+        self.outcome, self.held, self.outages, self.unexpected, self.starts = "", "", 0, 0, 0
 
 
 def clear_number(context: Context, retries: int) -> int:

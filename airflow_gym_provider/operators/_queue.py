@@ -9,7 +9,16 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_gym_provider.chain import ChainKey, ChainLook, ChainPlace, Submission, look_script, read_look, read_record
+from airflow_gym_provider.chain import (
+    ChainError,
+    ChainKey,
+    ChainLook,
+    ChainPlace,
+    Submission,
+    look_script,
+    read_look,
+    read_record,
+)
 from airflow_gym_provider.config import SubmitConfig
 from airflow_gym_provider.exceptions import ChainRetry
 from airflow_gym_provider.hooks.slurm import SlurmHook
@@ -38,9 +47,10 @@ class RunQueue:
     def queue(self, names: Sequence[str], environ: Mapping[str, str], errors: dict[str, str]) -> None:
         """Queue these, but for those in `errors`, to which is added why one was refused for good.
 
-        Raises ChainRetry when one was refused for now, AirflowFailException when nothing can be queued.
+        Raises ChainRetry when one was refused for now, ChainError when the directory of one cannot be used, and
+        AirflowFailException when nothing can be queued.
         """
-        left, later = [name for name in names if name not in errors], dict[str, ChainRetry]()
+        left, later = [name for name in names if name not in errors], dict[str, ChainRetry | ChainError]()
         for _ in range(_ROUNDS):
             waits: list[int] = []
             for name, outcome in self._round(left, environ).items():
@@ -49,7 +59,7 @@ class RunQueue:
                     job_id = _submit.settle(self.config, outcome)
                 except AirflowFailException as err:
                     errors[name] = str(err)
-                except ChainRetry as err:
+                except (ChainRetry, ChainError) as err:
                     later[name] = err
                 else:
                     if job_id is None:
@@ -60,6 +70,9 @@ class RunQueue:
             if not left:
                 break
             time.sleep(max(waits, default=0))
+        unusable = [f"{name}: {err}" for name, err in later.items() if isinstance(err, ChainError)]
+        if unusable:
+            raise ChainError("; ".join(unusable))
         if left or later:
             reasons = [str(err) for err in later.values()] or [f"{', '.join(left)}: not queued yet"]
             raise ChainRetry("; ".join(dict.fromkeys(reasons)), passing=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_gym_provider.chain import (
+    ChainError,
     ChainKey,
     Outcome,
     OutcomeKind,
@@ -129,7 +130,8 @@ def _at(tree: Any, path: Sequence[str]) -> list[Any]:
 def settle(config: SubmitConfig, outcome: Outcome) -> str | None:
     """The job's id and cluster ("60" or "60;c2"); None when the chain must be looked at again.
 
-    Raises ChainRetry for what passes and AirflowFailException for what does not.
+    Raises ChainRetry for what passes, ChainError for a directory that cannot be used, which is tried a few times, and
+    AirflowFailException for what neither helps.
     """
     if outcome.kind in (OutcomeKind.SUBMITTED, OutcomeKind.ADOPTED):
         return job_key(str(outcome.job_id), outcome.cluster)
@@ -139,7 +141,7 @@ def settle(config: SubmitConfig, outcome: Outcome) -> str | None:
             raise ChainRetry(text, passing=True)
         raise AirflowFailException(text)
     if outcome.kind is OutcomeKind.FAILED:
-        raise AirflowFailException(outcome.text)
+        raise ChainError(outcome.text)
     if outcome.kind is OutcomeKind.BUSY:
         raise ChainRetry(outcome.text, _BUSY_AGAIN)
     if outcome.kind is OutcomeKind.UNKNOWN:

@@ -26,6 +26,8 @@ from airflow_gym_provider.exceptions import (
     SlurmAnswerCutError,
     SlurmAuthenticationError,
     SlurmSettingsError,
+    SlurmShellError,
+    SlurmUnknownHostError,
     SlurmUnreachableError,
 )
 from airflow_gym_provider.operators._failure import without_secrets
@@ -41,6 +43,9 @@ _PEOPLE_MUST_ACT = (
     SlurmNotFoundError,
     ForeignDirectoryError,
 )
+# What may pass by itself, and does not when it is a mistake. The words are ours, or Airflow's about a connection that
+# it does not find: its name is wrong, or a secrets backend is away.
+_FOR_A_WHILE = (SlurmUnknownHostError, SlurmShellError, ChainError, AirflowNotFoundException)
 _PASSING = (SlurmUnreachableError, SlurmAnswerCutError, CutOffError, BusyError)
 
 ENDLESS = 10_000
@@ -75,7 +80,7 @@ class ChainRetryPolicy(RetryPolicy):
             return RetryDecision.fail(str(exception))
         if isinstance(exception, AirflowTaskTimeout):
             return RetryDecision.fail("execution_timeout is over; its Slurm job has been cancelled")
-        if isinstance(exception, _PASSING):
+        if isinstance(exception, _PASSING) and not isinstance(exception, (SlurmUnknownHostError, SlurmShellError)):
             return self._passing(str(exception), context)
         return self._unexpected(exception, context)
 
@@ -96,10 +101,8 @@ class ChainRetryPolicy(RetryPolicy):
     @staticmethod
     def _unexpected(exception: BaseException, context: Context | None) -> RetryDecision:
         count = _count(context, "unexpected")
-        # Our own words may be shown, and Airflow's about a connection that it does not find: its name is wrong, or a
-        # secrets backend is away, which is why there are other tries. A stranger's words may hold anything.
-        known = isinstance(exception, (ChainError, AirflowNotFoundException))
-        what = str(exception) if known else f"unexpected {type(exception).__name__}"
+        # a stranger's words may hold anything
+        what = str(exception) if isinstance(exception, _FOR_A_WHILE) else f"unexpected {type(exception).__name__}"
         text = f"{what}, no. {count}"
         if count >= MAX_UNEXPECTED:
             return RetryDecision.fail(f"{text}: giving up; clear the task to go on with the same chain")

@@ -46,18 +46,20 @@ _gym_table() {
   if [ "$(stat -L -c %s -- "$rollouts")" -gt "$_gym_large" ]; then
     exec 9<"${TMPDIR:-/tmp}" && flock -w 300 9 2>/dev/null
   fi
-  made=$(mktemp -- "$table.XXXXXX" 2>/dev/null) || made=$(mktemp) || return 1
-  for reader in python awk; do
-    if [ "$reader" = python ] && ! python3 -I -S -c 'import json, sys; sys.exit(sys.version_info < (3, 6))' 2>/dev/null; then
-      continue
-    fi
-    if { printf '%s\n' "$state" && _gym_summarise "$reader" "$rollouts" "$failures" && echo end; } >"$made"; then
-      if [[ $made = "$table".* ]] && chmod 644 -- "$made" && mv -f -- "$made" "$table"; then made=$table; fi
-      printf '%s' "$made"
-      return 0
-    fi
+  for made in "$table.XXXXXX" "${TMPDIR:-/tmp}/gym-rewards.XXXXXX"; do
+    made=$(mktemp -- "$made" 2>/dev/null) || continue
+    for reader in python awk; do
+      if [ "$reader" = python ] && ! python3 -I -S -c 'import json, sys; sys.exit(sys.version_info < (3, 6))' 2>/dev/null; then
+        continue
+      fi
+      if { printf '%s\n' "$state" && _gym_summarise "$reader" "$rollouts" "$failures" && echo end; } 2>/dev/null >"$made"; then
+        if [[ $made = "$table".* ]] && chmod 644 -- "$made" && mv -f -- "$made" "$table"; then made=$table; fi
+        printf '%s' "$made"
+        return 0
+      fi
+    done
+    rm -f -- "$made" # that file system is full: elsewhere, then
   done
-  rm -f -- "$made"
   return 1
 }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Literal, Protocol
@@ -27,6 +27,7 @@ METRICS_CAP = 32 * 1024 * 1024
 
 _STALE_SECONDS = 2.0
 _FILE = re.compile(r"(rollouts|inputs|failures|metrics) (ok|missing|unreadable) (\d+) (\d+) (\d+)")
+_WHY = re.compile(r"(rollouts|inputs|failures|metrics) because (.{1,200})")
 
 
 class Spec(Protocol):
@@ -47,13 +48,16 @@ class Spec(Protocol):
 
 @dataclass(frozen=True)
 class FileFacts:
-    """One file: `status` is "unknown" when no answer came. `size` in bytes, `mtime` in seconds since 1970."""
+    """One file: `status` is "unknown" when no answer came, `why` says what makes it unreadable. `size` in bytes,
+    `mtime` in seconds since 1970.
+    """
 
     path: str
     status: Literal["ok", "missing", "unreadable", "unknown"] = "unknown"
     size: int = 0
     mtime: int = 0
     lines: int = 0
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -132,6 +136,9 @@ def parse_survey(spec: Spec, frames: Frames, tag: str = "0") -> Survey:
                 status: Literal["ok", "missing", "unreadable"] = match[2]  # type: ignore[assignment]
                 path = facts[match[1]].path
                 facts[match[1]] = FileFacts(path, status, int(match[3]), int(match[4]), int(match[5]))
+        for match in map(_WHY.fullmatch, frame.text.split("\n")[:-1] if frame.arg(0) == tag else ()):
+            if match:
+                facts[match[1]] = replace(facts[match[1]], why=match[2])
     survey = Survey(facts["rollouts"], facts["inputs"], facts["failures"], facts["metrics"])
     return _with_metrics(survey, frames, tag)
 

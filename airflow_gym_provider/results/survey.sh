@@ -3,17 +3,20 @@
 # shellcheck shell=bash disable=SC2317
 
 # Facts of one file: NAME STATUS BYTES MTIME LINES; STATUS is ok, missing or unreadable, LINES counts ended lines only.
+# Of one that is unreadable another line says why.
 _gym_survey_file() {
-  local facts lines status=unreadable
+  local facts lines='it is no regular file' status=unreadable
   if facts=$(stat -L -c '%s %Y' -- "$2" 2>&1); then
-    if [ -f "$2" ] && lines=$(wc -l 2>/dev/null <"$2"); then
+    if [ -f "$2" ] && lines=$({ wc -l <"$2"; } 2>&1); then
       printf '%s ok %s %s\n' "$1" "$facts" "$((lines))"
       return
     fi
+    facts=$lines
   elif [[ $facts = *"No such file or directory" || $facts = *"Not a directory" ]]; then
     status=missing # a file system that is away says something else
   fi
   printf '%s %s 0 0 0\n' "$1" "$status"
+  [ "$status" = missing ] || printf '%s because %s\n' "$1" "${facts##*: }"
 }
 
 # gym_survey TAG ROLLOUTS INPUTS FAILURES METRICS CAP: frame "survey TAG", then "metrics TAG" with the file in base64.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from airflow_gym_provider.results.summary import Summary
-from airflow_gym_provider.results.survey import Spec, Survey
+from airflow_gym_provider.results.survey import FileFacts, Spec, Survey
 
 __all__ = ["Verdict", "judge", "recount"]
 
@@ -102,4 +102,10 @@ def _no(survey: Survey, reason: str, looked: bool = True) -> Verdict:
 def _unread(survey: Survey) -> str:
     files = (survey.rollouts, survey.inputs, survey.failures, survey.metrics_file)
     bad = [item for item in files if item.status not in ("ok", "missing")]
-    return "; ".join(f"{item.path} is {'unreadable' if item.status == 'unreadable' else 'not told'}" for item in bad)
+    return "; ".join(f"{item.path} is {_how(item)}" for item in bad)
+
+
+def _how(item: FileFacts) -> str:
+    if item.status != "unreadable":
+        return "not told"
+    return f"unreadable ({item.why})" if item.why else "unreadable"

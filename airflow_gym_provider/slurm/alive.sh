@@ -63,5 +63,5 @@ _gym_still() {
       [0-9]*) "_gym_ask_$number" "$line" "$number.$chunk" ;;
     esac
     chunk=$((chunk + 1))
-  done <<<"$rest"
+  done < <(printf '%s\n' "$rest")
 }

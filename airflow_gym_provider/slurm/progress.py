@@ -14,7 +14,10 @@ from pathlib import Path, PurePosixPath
 from airflow_gym_provider.jobscript.quoting import quote
 from airflow_gym_provider.slurm.remote import Frames
 
-__all__ = ["Progress", "beside", "parse_progress", "progress_body"]
+__all__ = ["FILE_SECONDS", "Progress", "beside", "files_late", "parse_progress", "progress_body"]
+
+FILE_SECONDS = 60
+"""How long one look may take over files: beyond, their file system hangs, and jobs are watched without it."""
 
 _LINE = re.compile(r"(\d+) +(\d+) +(\d+)")
 
@@ -53,7 +56,18 @@ def progress_body(progress: Mapping[str, Progress], once: Callable[[str], str] =
     for index, item in enumerate(progress.values()):
         words += [str(index), quote(item.rollouts_path), str(item.offset)]
         words += [quote(item.inputs_path), str(item.expected_offset)]
-    return f"{once(_functions())}\n_gym_progress {' '.join(words)}" if words else ""
+    return f"{once(_functions())}\naside files {FILE_SECONDS} _gym_progress {' '.join(words)}" if words else ""
+
+
+def files_late(frames: Frames) -> str:
+    """What is to be said when files could not be read in time; "" when they could."""
+    late = next((frame for frame in frames.named("late") if frame.arg(0) == "files"), None)
+    if late is None:
+        return ""
+    return (
+        f"rollouts and logs could not be read within {late.arg(1)} s: a file system hangs on the login node. Jobs are "
+        "watched without them, which are tried again every ten minutes"
+    )
 
 
 def parse_progress(progress: Mapping[str, Progress], frames: Frames) -> dict[str, Progress]:

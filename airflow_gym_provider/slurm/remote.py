@@ -38,13 +38,15 @@ _gym_body() {{
 _gym_main_{nonce} {end}
 """
 _END = "3<&0 </dev/null; exit"
-_STAYING = "3</dev/null </dev/null"
+# A turn that bash gives up in the middle (no process to be had) comes to no end; whoever asked must not wait for it.
+_STAYING = '3</dev/null </dev/null\n[ "${{_gym_ended-}}" = {nonce} ] || exit 125'
 _NEXT = """\
 _gym_body() {{
 :
 {body}
 }}
 _gym_turn {nonce} 3</dev/null </dev/null
+[ "${{_gym_ended-}}" = {nonce} ] || exit 125
 """
 _MARK = re.compile(r"^@@(?P<nonce>[0-9a-f]+) (?P<name>\S+)(?P<words>(?: [^\r\n]*)?)\r?\n", re.MULTILINE)
 
@@ -131,7 +133,7 @@ class RemoteScript:
             login_profile=int(login_profile),
             body=body,
             prelude=_prelude(),
-            end=_STAYING if stays else _END,
+            end=_STAYING.format(nonce=nonce) if stays else _END,
         )
         return cls(program + payload, nonce)
 
@@ -142,6 +144,10 @@ class RemoteScript:
         """
         nonce = secrets.token_hex(8)
         return cls(_NEXT.format(nonce=nonce, body=body), nonce)
+
+    def began(self, stdout: str) -> bool:
+        """Whether the shell had begun to run it."""
+        return f"@@{self.nonce} begin" in stdout
 
     def frames(self, stdout: str) -> Frames:
         """The frames in what came back, whatever stands before, between or after them. Never raises."""

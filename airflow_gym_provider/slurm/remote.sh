@@ -37,6 +37,35 @@ framed() {
   printf '%s\n' "$err"
 }
 
+# aside NAME SECONDS COMMAND...: run it in a process of its own, which is given up, and killed, when it takes longer: a
+# file system that hangs must not keep a shell from all that has nothing to do with it. Frame late NAME SECONDS then, and
+# in a shell that stays no other command of that NAME for ten minutes.
+aside() {
+  local name=$1 limit=$2 end job status
+  shift 2
+  if [ "$SECONDS" -lt "${_gym_late[$name]:-0}" ]; then
+    frame late "$name" "$limit"
+    return 0
+  fi
+  # The pipe ends with the process, which leads a group of its own: what it has started is killed with it.
+  { exec {end}< <(
+    set -m
+    "$@" >&4 4>&- 2>/dev/null &
+    printf '%s\n' "$!"
+    wait
+  ); } 4>&1
+  read -r -t "$limit" -u "$end" job
+  read -r -t "$limit" -u "$end"
+  status=$?
+  if [ "$status" -gt 128 ]; then
+    kill -KILL -- "-$job" "$!" 2>/dev/null
+    _gym_late[$name]=$((SECONDS + 600))
+    frame late "$name" "$limit"
+  fi
+  exec {end}<&-
+}
+declare -gA _gym_late=()
+
 # as_login COMMAND...: without the language and time format set above. For sbatch, which hands its environment to the job.
 as_login() (
   unset SLURM_TIME_FORMAT LC_ALL
@@ -68,11 +97,12 @@ _gym_take_profile() {
     printf '%s\n%s\n%s\n.' "$PATH" "$SLURM_CONF" "$LD_LIBRARY_PATH"
   )
   [ "${found##*$'\n'}" = . ] || return 0
+  # Not from a here-string: bash before 5.1 writes those to a file in /tmp, which may be full.
   {
     IFS= read -r PATH
     IFS= read -r SLURM_CONF
     IFS= read -r LD_LIBRARY_PATH
-  } <<<"$found"
+  } < <(printf '%s\n' "$found")
   export PATH
   if [ -n "$SLURM_CONF" ]; then export SLURM_CONF; else unset SLURM_CONF; fi
   if [ -n "$LD_LIBRARY_PATH" ]; then export LD_LIBRARY_PATH; else unset LD_LIBRARY_PATH; fi
@@ -96,5 +126,6 @@ _gym_turn() {
       "$(uname -n)" "$_gym_needs" "$PATH" "${_gym_slurm_bin:-not set}"
     frame end 127
   fi
+  _gym_ended=$_gym_nonce
 }
 _gym_turn "$_gym_nonce"

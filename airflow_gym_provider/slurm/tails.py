@@ -15,6 +15,7 @@ from pathlib import Path
 
 from airflow_gym_provider.config.hiding import shapes
 from airflow_gym_provider.jobscript.quoting import quote
+from airflow_gym_provider.slurm.progress import FILE_SECONDS
 from airflow_gym_provider.slurm.remote import Frames
 
 __all__ = ["LogTail", "TailNews", "hidden_line", "read_tails", "tails_body"]
@@ -64,7 +65,9 @@ def tails_body(tails: Mapping[str, LogTail], once: Callable[[str], str] = str) -
         f"_gym_tail {index} {quote(tail.path)} {tail.offset} {int(tail.skipping)} {quote(tail.job_script)} {MOST_BYTES}"
         for index, tail in enumerate(tails.values())
     ]
-    return "\n".join([once(_functions()), *calls]) if calls else ""
+    if not calls:
+        return ""
+    return "\n".join([once(_functions()), "_gym_tails() {", *calls, "}", f"aside files {FILE_SECONDS} _gym_tails"])
 
 
 def read_tails(tails: Mapping[str, LogTail], frames: Frames) -> dict[str, TailNews]:
@@ -75,7 +78,8 @@ def read_tails(tails: Mapping[str, LogTail], frames: Frames) -> dict[str, TailNe
     found: dict[str, TailNews] = {}
     for number, frame in enumerate(frames):
         key = keys.get(frame.arg(0))
-        if key is None or (number == len(frames) - 1 and not frames.complete):
+        broken_off = not frames.complete if number == len(frames) - 1 else frames[number + 1].name == "late"
+        if key is None or broken_off:
             continue
         if frame.name == "tail.refused":
             found[key] = TailNews(tails[key], refused=True)

@@ -50,7 +50,7 @@ _gym_hidden() {
   local line words word secret
   line=$(tail -n 1 -- "$1" 2>/dev/null) || return 1
   [[ $line == '# hidden '* ]] || return 1
-  read -ra words <<<"${line#\# hidden }"
+  read -ra words < <(printf '%s\n' "${line#\# hidden }")
   [ "${words[0]}" = "$((${#words[@]} - 2))" ] && [ "${words[-1]}" = . ] || return 1
   for word in "${words[@]:1:${words[0]}}"; do
     [[ $word =~ ^(\\x[0-9a-f]{2})+$ ]] || return 1

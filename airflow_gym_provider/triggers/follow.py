@@ -128,10 +128,14 @@ class Follower:
         self._jobs = {ref.key: JobFollower(ref, lost_after) for ref in refs}
         self._trouble_since: float | None = None
         self._troubles: set[str] = set()
+        self._late = ""
 
     def see(self, look: Observation, now: float) -> tuple[list[Line], JobEvent | None]:
         """Take in one look; the event when the waiting is over. `now` in seconds of any steady clock."""
         lines = self._trouble_lines(look, now)
+        if look.late and not self._late:
+            lines.append(Line(logging.WARNING, look.late))
+        self._late = look.late
         if look.fatal is not None:
             return lines, job_event(EventReason.REFUSED, str(look.fatal))
         for key, job in self._jobs.items():

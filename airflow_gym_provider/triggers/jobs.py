@@ -26,7 +26,7 @@ class Subscription:
     `floor`: the shortest interval that the task's connection allows. `home`: whose connection that is.
     """
 
-    __slots__ = ("_look", "_waiter", "floor", "home", "interval", "problems", "progress", "refs", "tails")
+    __slots__ = ("_look", "_waiter", "floor", "home", "interval", "late", "problems", "progress", "refs", "tails")
 
     def __init__(
         self,
@@ -42,6 +42,7 @@ class Subscription:
         self.progress = dict(progress or {})
         self.tails = dict(tails or {})
         self.problems: tuple[str, ...] = ()
+        self.late = ""
         self._look: Observation | None = None
         self._waiter: asyncio.Future[None] | None = None
 
@@ -62,7 +63,7 @@ class Subscription:
     def give(self, look: Observation) -> None:
         """Leave a look for the task. What was not taken yet is joined: the latest word on each job counts."""
         self._look = look if self._look is None else look.after(self._look)
-        self.problems = look.problems
+        self.problems, self.late = look.problems, look.late
         self._wake()
 
     def _wake(self) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from airflow_gym_provider.exceptions import SlurmAuthenticationError, SlurmSettingsError, SlurmTransportError
 from airflow_gym_provider.slurm.alive import LiveRows, Told, alive_script, read_alive
-from airflow_gym_provider.slurm.progress import Progress, parse_progress, progress_body
+from airflow_gym_provider.slurm.progress import Progress, files_late, parse_progress, progress_body
 from airflow_gym_provider.slurm.remote import Frames, RemoteScript
 from airflow_gym_provider.slurm.status import JobRef, JobStatus, parse_status, status_script
 from airflow_gym_provider.slurm.tails import LogTail, read_tails, tails_body
@@ -118,6 +118,7 @@ class Looker:
             tails=read_tails(tails, frames),
             answered=all((new.squeue_ok, new.sacct_ok, direct.squeue_ok, direct.sacct_ok)),
             problems=problems,
+            late=files_late(frames),
             slow_down=slow_down,
             clock=seconds,
         )

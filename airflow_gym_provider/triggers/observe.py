@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow_gym_provider.exceptions import SlurmAuthenticationError, SlurmSettingsError, SlurmTransportError
 from airflow_gym_provider.hooks.slurm import SlurmHook
-from airflow_gym_provider.slurm.progress import Progress, parse_progress, progress_body
+from airflow_gym_provider.slurm.progress import Progress, files_late, parse_progress, progress_body
 from airflow_gym_provider.slurm.remote import Answer, RemoteScript
 from airflow_gym_provider.slurm.status import JobRef, JobStatus, parse_status, status_script
 from airflow_gym_provider.slurm.tails import LogTail, TailNews, read_tails, tails_body
@@ -21,8 +21,8 @@ class Observation:
 
     `statuses`, `progress` and `tails` are keyed by `JobRef.key`; a look at many jobs leaves out what has not changed.
     `clock`: seconds since 1970 on the login node. `answered`: squeue and sacct both gave an answer to rely on.
-    `problems` are texts for people; `slow_down`: one of them asks us to call less often. `fatal`: looking again is no
-    help.
+    `late`: what files could not be read in time, for people. `problems` are texts for people; `slow_down`: one of them
+    asks us to call less often. `fatal`: looking again is no help.
     """
 
     statuses: Mapping[str, JobStatus] = field(default_factory=dict)
@@ -30,6 +30,7 @@ class Observation:
     tails: Mapping[str, TailNews] = field(default_factory=dict)
     answered: bool = False
     problems: tuple[str, ...] = ()
+    late: str = ""
     slow_down: bool = False
     fatal: SlurmTransportError | None = None
     clock: float | None = None
@@ -85,6 +86,7 @@ def read_answer(
         tails=read_tails(tails or {}, frames),
         answered=report.squeue_ok and report.sacct_ok,
         problems=problems,
+        late=files_late(frames),
         slow_down=slow_down,
     )
 

@@ -243,7 +243,7 @@ class Watcher:
         self._new -= look.statuses.keys()
         news = [job for key in touched if (job := jobs.get(key)) is not None and job.take(look, now)]
         hearing = {task for job in news for task in job.tasks}
-        hearing.update(task for task in self._tasks if task.problems != look.problems)
+        hearing.update(task for task in self._tasks if (task.problems, task.late) != (look.problems, look.late))
         if self._tasks:
             interval = self._interval()
             outlooks = (job.outlook for job in self._jobs.values())

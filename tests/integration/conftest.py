@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -171,6 +172,20 @@ def brought_up(variable: str, *options: str) -> Iterator[Cluster]:
     finally:
         subprocess.run(["bash", SCRIPT, "down", "--dir", folder], check=False, timeout=120)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def mounts(cluster: Cluster) -> Iterator[Any]:
+    """File systems that the test, the login node and the compute nodes see alike; see fakes/mounts.py."""
+    from fakes.mounts import Mounts
+
+    daemons = [path for path in (cluster.folder / "run").glob("*.process") if path.name.startswith(("sshd", "slurmd-"))]
+    folder = Path(tempfile.mkdtemp(prefix="gym-fs-", dir="/tmp"))
+    folder.chmod(0o755)
+    made = Mounts(folder, [int(path.read_text().split()[0]) for path in daemons])
+    yield made
+    made.end()
+    folder.rmdir()
 
 
 @pytest.fixture

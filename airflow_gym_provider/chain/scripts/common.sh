@@ -12,30 +12,51 @@ trap '' HUP PIPE
 gym_now() { date +%s; }
 
 # gym_read FILE: its text, nothing when there is no such file. Fails when it is there and cannot be read.
-gym_read() { [ ! -e "$1" ] || cat "$1"; }
+gym_read() { gym_absent "$1" || cat "$1"; }
+
+# gym_absent PATH: whether nothing is there. What cannot be looked at (no right to, a stale handle) may be there.
+gym_absent() {
+  local said
+  [ ! -e "$1" ] || return 1
+  ! said=$(stat -L -- "$1" 2>&1) || return 1
+  case $said in
+    *"No such file or directory" | *"Not a directory") ;;
+    *) return 1 ;;
+  esac
+}
 
 # gym_put FILE MODE: standard input becomes FILE, whole or not at all.
 gym_put() {
-  local new="${1%/*}/.gym_tmp.$_gym_nonce.${1##*/}"
-  if (umask 077 && cat >"$new") && chmod "$2" "$new" && mv -fT "$new" "$1"; then
+  local new="${1%/*}/.gym_tmp.$_gym_nonce.${1##*/}" said
+  if said=$({ (umask 077 && cat >"$new") && chmod "$2" "$new" && mv -fT "$new" "$1"; } 2>&1); then
     return 0
   fi
   rm -f "$new"
+  gym_unwritten "$1" "$said"
+}
+
+gym_unwritten() { # FILE SAID
+  printf '%s cannot be written: %s\n' "$1" "${2##*: }" >&2
   return 1
 }
 
 # gym_file FILE MODE SHA256 BASE64: as gym_put, and only when it is what was sent. printf is a builtin: no argument shows.
 gym_file() {
-  local new="${1%/*}/.gym_tmp.$_gym_nonce.${1##*/}" sum
+  local new="${1%/*}/.gym_tmp.$_gym_nonce.${1##*/}" said
   mkdir -p "${1%/*}" || return 1
-  if (umask 077 && printf '%s' "$4" | base64 -d >"$new") && sum=$(sha256sum <"$new"); then
-    if [ "${sum%% *}" != "$3" ]; then
-      printf '%s: not what was sent, so it is not used\n' "$1" >&2
-    elif chmod "$2" "$new" && mv -fT "$new" "$1"; then
-      return 0
-    fi
+  if said=$({ (umask 077 && printf '%s' "$4" | base64 -d >"$new") && gym_is "$3" "$new" &&
+    chmod "$2" "$new" && mv -fT "$new" "$1"; } 2>&1); then
+    return 0
   fi
   rm -f "$new"
+  gym_unwritten "$1" "$said"
+}
+
+gym_is() { # SHA256 FILE
+  local sum
+  sum=$(sha256sum <"$2") || return 1
+  [ "${sum%% *}" != "$1" ] || return 0
+  printf 'it is not what was sent\n' >&2
   return 1
 }
 

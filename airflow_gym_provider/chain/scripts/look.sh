@@ -4,7 +4,7 @@
 # gym_look_run: whose directory it is. Fails when there is nothing more to see.
 gym_look_run() {
   local owner
-  if [ ! -e "$gym_run" ]; then
+  if gym_absent "$gym_run"; then
     gym_say_run absent ''
   elif ! owner=$(gym_read "$gym_run/.gym_owner" 2>&1); then
     gym_say_run failed "$owner"
@@ -40,6 +40,17 @@ gym_look() {
     gym_intent_age
     frame intent "$gym_index" "$gym_age" "$gym_count"
   fi
+}
+
+# gym_probe: a frame when the benchmark's directory takes no more bytes, which may be what its job has died of.
+gym_probe() {
+  local said new="$gym_dir/.gym_tmp.$_gym_nonce.probe"
+  [ -n "$gym_since" ] && [ -d "$gym_dir" ] || return 0
+  if ! said=$({ printf '%4096s' '' >"$new"; } 2>&1); then
+    frame unwritable "$gym_index"
+    printf '%s cannot be written: %s\n' "$gym_dir" "${said##*: }"
+  fi
+  rm -f "$new"
 }
 
 gym_show() { # FRAME FILE

@@ -59,7 +59,7 @@ gym_unused() {
   for entry in "$gym_run"/* "$gym_run"/.[!.]*; do
     case $entry in
       "$gym_run"/.gym_*) ;;
-      *) [ ! -e "$entry" ] || return 1 ;;
+      *) gym_absent "$entry" || return 1 ;;
     esac
   done
 }

@@ -55,6 +55,12 @@ gym_submit_locked() {
     gym_tell failed
     return
   fi
+  # Before the intent: without them nothing would be sent, and the intent would make the next try wait for a job.
+  if ! gym_message=$({ : >"$gym_dir/.gym_sbatch.err" && : >>"$gym_dir/.gym_sbatch.lock" &&
+    : >>"$gym_run/.gym_turn.lock"; } 2>&1); then
+    gym_tell failed
+    return
+  fi
   # One sbatch at a time for a run: slurmctld sheds load by timing out. Whoever waits too long goes all the same.
   {
     flock -w "$gym_lock_seconds" 6 2>/dev/null
@@ -164,7 +170,6 @@ gym_sbatch_once() {
     return
   fi
   err=$gym_dir/.gym_sbatch.err
-  rm -f "$err"
   # Descriptor 8 stays with sbatch alone: should this shell be killed, its lock tells that sbatch is still at work.
   {
     flock -n 8

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from fakes.chains import Chains
 
-from airflow_gym_provider.chain import ChainError, OutcomeKind, StagedFile, read_submit, submit_script
+from airflow_gym_provider.chain import ChainError, OutcomeKind, StagedFile, read_look, read_submit, submit_script
 
 FULL = "No space left on device"
 
@@ -201,3 +201,40 @@ def test_what_a_submission_at_work_needs_is_left_to_it(chains, slurm):
         chains.look()
         os.killpg(holder.pid, signal.SIGKILL)
     assert all(path.exists() for path in left)
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"), [("run", ".gym_turn.lock"), ("job", ".gym_sbatch.lock"), ("job", ".gym_sbatch.err")]
+)
+def test_what_sbatch_would_need_and_cannot_have_stops_before_the_intent(chains, slurm, folder, name):
+    chains.submit()
+    slurm.set(101, state="TIMEOUT")
+    path = (Path(chains.run_dir) if folder == "run" else chains.directory()) / name
+    path.unlink(missing_ok=True)
+    path.mkdir()
+    look = chains.look()
+    outcome = only(chains.submit(look))
+    assert (outcome.kind, name in outcome.text) == (OutcomeKind.FAILED, True)
+    assert "Something there is no folder" in outcome.text
+    assert len(slurm.calls("sbatch")) == 1
+    assert not (chains.directory() / ".gym_intent").exists(), "the next try need not wait for a job"
+    path.rmdir()
+    assert only(chains.submit(look)).kind is OutcomeKind.SUBMITTED
+
+
+def test_a_quota_that_is_used_up_is_told_with_its_cure(chains, slurm):
+    broken(chains, "base64", "job.sh", 'echo "base64: write error: Disk quota exceeded" >&2; exit 1')
+    outcome = only(chains.submit())
+    assert outcome.kind is OutcomeKind.FAILED
+    assert outcome.text.startswith(f"{chains.directory()}/job.sh cannot be written: Disk quota exceeded. The account's")
+
+
+def test_a_look_says_when_nothing_can_be_written_any_more(chains):
+    chains.submit()
+    assert chains.look(writing=True).chains["gpqa"].unwritable == ""
+    assert not list(chains.directory().glob(".gym_tmp*"))
+    script = chains.look_script(writing=True)
+    limited = replace(script, text=f"trap '' XFSZ; ulimit -f 0\n{script.text}")
+    look = read_look(script, chains.run(limited), chains.places, chains.timing)
+    assert look.chains["gpqa"].unwritable.startswith(f"{chains.directory()} cannot be written: File too large")
+    assert chains.look().chains["gpqa"].unwritable == "", "who did not ask is told nothing"

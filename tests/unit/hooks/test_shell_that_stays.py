@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from airflow_gym_provider.exceptions import SlurmAnswerCutError
+from airflow_gym_provider.exceptions import SlurmAnswerCutError, SlurmUnreachableError
 from airflow_gym_provider.hooks import shell as module
+from airflow_gym_provider.hooks import transport
 from airflow_gym_provider.hooks.shell import Shell, ShellEndedError
 from airflow_gym_provider.hooks.slurm import SlurmHook
 from airflow_gym_provider.slurm.remote import RemoteScript
@@ -181,3 +182,25 @@ async def test_an_answer_may_come_in_pieces(size):
         await shell.ask(RemoteScript.following(""), 5)
     assert pieces.closed
     assert not shell.usable
+
+
+async def test_a_turn_that_bash_gives_up_in_the_middle_is_not_waited_for(hook):
+    """As it does when it can have no process: the rest of the line is thrown away, and nothing says so."""
+    write = Writer(first="frame said $$", following="frame said $$")
+    first = await pid(hook, write)
+    began = asyncio.get_running_loop().time()
+    write.following = ": ${none:?given up}"
+    write.first = "frame said $$"
+    assert await pid(hook, write) != first, "another shell"
+    assert asyncio.get_running_loop().time() - began < 10
+
+
+async def test_a_session_that_never_opens_is_given_up_after_a_minute_whatever_the_scripts_time(hook, monkeypatch):
+    monkeypatch.setattr(transport, "OPEN_SECONDS", 0.2)
+
+    class Conn:
+        async def create_process(self, *_, **__):
+            await asyncio.sleep(3600)
+
+    with pytest.raises(SlurmUnreachableError, match="no shell could be opened: TimeoutError"):
+        await transport.open_shell(Conn(), 1800, "there")

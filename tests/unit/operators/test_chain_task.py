@@ -9,6 +9,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_gym_provider.chain import (
+    ChainError,
     ChainLook,
     CutOffError,
     Look,
@@ -27,6 +28,7 @@ from airflow_gym_provider.operators._cluster import Cluster
 from airflow_gym_provider.operators._memory import SUCCESS, ChainMemory
 from airflow_gym_provider.operators._plan import ChainPlan, chain_key, make_plan
 from airflow_gym_provider.operators._submit import run_files, settle, submit
+from airflow_gym_provider.operators.retry import ChainRetryPolicy
 from airflow_gym_provider.results import Summary, Verdict
 from airflow_gym_provider.slurm.remote import Answer
 from airflow_gym_provider.slurm.states import Ending
@@ -56,6 +58,8 @@ class FakeCluster:
     looks: list
     outcomes: list
     log: list
+    found = ()
+    unwritable = ""
 
     def __init__(self, hook, plan):
         self.hook, self.plan = hook, plan
@@ -66,7 +70,13 @@ class FakeCluster:
         jobs, verdict, marks = made.looks.pop(0) if len(made.looks) > 1 else made.looks[0]
         survey = Survey(verdict) if verdict else None
         chain = ChainLook(
-            self.plan.place, ids=tuple(j.ref.job_id for j in jobs), jobs=tuple(jobs), survey=survey, marks=marks
+            self.plan.place,
+            ids=tuple(j.ref.job_id for j in jobs),
+            found=made.found,
+            jobs=tuple(jobs),
+            survey=survey,
+            marks=marks,
+            unwritable=made.unwritable,
         )
         return Look(True, {self.plan.benchmark: chain})
 
@@ -426,10 +436,49 @@ def test_what_is_not_possible_now_is_tried_again(cluster, task, kind):
         task().start()
 
 
-def test_what_cannot_be_written_fails(cluster, task):
-    cluster.looks, cluster.outcomes = [look()], [Outcome(OutcomeKind.FAILED, "/out: Permission denied")]
-    with pytest.raises(AirflowFailException, match="Permission denied"):
+def test_a_directory_that_cannot_be_used_is_tried_a_few_times_then_red(cluster, task, context):
+    cluster.looks, cluster.outcomes = [look()], [Outcome(OutcomeKind.FAILED, "/out: Permission denied. The account …")]
+    with pytest.raises(ChainError, match="Permission denied") as caught:
         task().start()
+    said = [ChainRetryPolicy().evaluate(caught.value, 1, 10_000, context) for _ in range(5)]
+    assert [(each.action.name, "/out: Permission denied" in each.reason) for each in said] == [
+        *[("RETRY", True)] * 4,
+        ("FAIL", True),
+    ]
+
+
+def test_a_live_job_that_cannot_be_recorded_is_waited_for_all_the_same(cluster, task, monkeypatch):
+    cluster.looks = [look(job(7))]
+    monkeypatch.setattr(cluster, "found", ("7",))
+    cluster.outcomes = [Outcome(OutcomeKind.FAILED, "No space left on device")]
+    assert task().start() == Waiting("7")
+    assert cluster.log == ["look", "submit None"]
+
+
+def test_a_directory_that_has_gone_away_with_its_job_makes_no_other_until_a_clear(cluster, task, context):
+    chain = task()
+    cluster.looks, cluster.outcomes = [look()], [SUBMITTED, SUBMITTED]
+    chain.start()
+    with pytest.raises(ChainError, match=r"is away, and with it what became of job 7\. Bring it back .*clear the task"):
+        chain.resume(chain.plan.as_dict(), {"reason": "ended"})
+    with pytest.raises(ChainError):
+        task().start()
+    cluster.looks = [look(job(7, Ending.CANCELLED, cancelled_by=1000))]
+    with pytest.raises(ChainStopped, match="CANCELLED by 1000"):
+        task().start()
+    context["ti"].max_tries += 2
+    cluster.looks = [look()]
+    assert task().start() == Waiting("7")
+
+
+@pytest.mark.parametrize(("ending", "error"), [(Ending.FAILED, ChainRetry), (Ending.CANCELLED, ChainStopped)])
+def test_what_the_next_job_would_die_of_is_told_with_the_end_of_the_last(cluster, task, monkeypatch, ending, error):
+    chain = task()
+    cluster.looks = [look(job(7)), look(job(7, ending, exit_code=1, cancelled_by=1000))]
+    monkeypatch.setattr(cluster, "unwritable", "/out/gpqa cannot be written: Disk quota exceeded")
+    chain.start()
+    with pytest.raises(error, match=rf"^(gpqa: )?{ending}.*; .*\. /out/gpqa cannot be written: Disk quota exceeded"):
+        chain.resume(chain.plan.as_dict(), {"reason": "ended"})
 
 
 def test_a_wrong_config_fails_with_every_problem_and_touches_nothing(cluster, task, submit_config):

@@ -7,13 +7,15 @@ from airflow.sdk import DAG
 from airflow.sdk.definitions.retry_policy import RetryAction
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowTaskTimeout
 
-from airflow_gym_provider.chain.errors import BusyError, CutOffError, ForeignDirectoryError
+from airflow_gym_provider.chain.errors import BusyError, ChainError, CutOffError, ForeignDirectoryError
 from airflow_gym_provider.exceptions import (
     ChainRetry,
     ChainStopped,
     SlurmAnswerCutError,
     SlurmAuthenticationError,
     SlurmSettingsError,
+    SlurmShellError,
+    SlurmUnknownHostError,
     SlurmUnreachableError,
 )
 from airflow_gym_provider.operators._memory import ChainMemory
@@ -75,6 +77,22 @@ def test_the_unexpected_is_tried_five_times(context):
     decisions = [decide(ZeroDivisionError("oops"), context) for _ in range(5)]
     assert [decision.action for decision in decisions] == [RetryAction.RETRY] * 4 + [RetryAction.FAIL]
     assert "ZeroDivisionError" in decisions[-1].reason
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ChainError("/out cannot be written: No space left on device"),
+        SlurmUnknownHostError("login.example: Name or service not known"),
+        SlurmShellError("the shell ended with status 127 before the script did"),
+    ],
+)
+def test_what_may_pass_and_may_be_a_mistake_is_tried_five_times_in_four_minutes_with_its_words(error, context):
+    decisions = [decide(error, context) for _ in range(5)]
+    assert [decision.action for decision in decisions] == [RetryAction.RETRY] * 4 + [RetryAction.FAIL]
+    assert sum(decision.retry_delay.total_seconds() for decision in decisions[:4]) == 225
+    assert decisions[0].reason == f"{error}, no. 1 of 5"
+    assert decisions[-1].reason == f"{error}, no. 5: giving up; clear the task to go on with the same chain"
 
 
 def test_a_connection_that_is_not_there_is_named(context):

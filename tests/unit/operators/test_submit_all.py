@@ -3,7 +3,7 @@
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_gym_provider.chain import ChainLook, ChainPlace, Outcome, OutcomeKind, SubmitReport
+from airflow_gym_provider.chain import ChainError, ChainLook, ChainPlace, Outcome, OutcomeKind, SubmitReport
 from airflow_gym_provider.exceptions import ChainRetry
 from airflow_gym_provider.operators import _queue as queueing
 from airflow_gym_provider.operators._memory import SUCCESS, ChainMemory
@@ -129,3 +129,12 @@ def test_a_cleared_success_is_queued_anew_in_another_directory(queue, submit_con
 
 def test_overrides_that_came_to_nothing_are_none(queue, submit_config, context):
     assert run(submit_config, context, overrides=["", "@policy.model="]) == RECORD
+
+
+def test_a_directory_that_cannot_be_used_keeps_nobody_and_is_tried_again(queue, submit_config, context):
+    queue.answers = {"b": [Outcome(OutcomeKind.FAILED, "/out/b/job.sh cannot be written: Disk quota exceeded")]}
+    with pytest.raises(ChainError, match=r"b: /out/b/job\.sh cannot be written: Disk quota exceeded"):
+        run(submit_config, context)
+    assert set(queue.jobs) == {"a", "c"}
+    run(submit_config, context)
+    assert queue.rounds[-1] == ["b"]

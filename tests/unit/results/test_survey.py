@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_gym_provider.results import Survey, parse_survey, survey, survey_body
+from airflow_gym_provider.results import Survey, judge, parse_survey, survey, survey_body
 from airflow_gym_provider.slurm import Frames, RemoteScript
 from airflow_gym_provider.slurm.remote import Frame
 
@@ -97,9 +97,12 @@ def test_metrics_older_than_the_rollouts_are_stale(tmp_path: Path, age: int, sta
 
 def test_a_folder_in_the_place_of_a_file_is_unreadable(tmp_path: Path) -> None:
     (tmp_path / "rollouts.jsonl").mkdir()
-    found = look(Spec(f"{tmp_path}/rollouts.jsonl"))
-    assert found.rollouts.status == "unreadable"
+    spec = Spec(f"{tmp_path}/rollouts.jsonl")
+    found = look(spec)
+    assert (found.rollouts.status, found.rollouts.why) == ("unreadable", "it is no regular file")
     assert not found.answered
+    told = judge(found, spec).reason
+    assert told == f"the results could not be read: {spec.rollouts_path} is unreadable (it is no regular file)"
 
 
 def test_files_of_somebody_else_are_unreadable_not_missing(tmp_path: Path) -> None:
@@ -109,7 +112,8 @@ def test_files_of_somebody_else_are_unreadable_not_missing(tmp_path: Path) -> No
     spec = Spec(f"{folder}/rollouts.jsonl")
     frames = answer(spec, user="nobody" if os.getuid() == 0 else None)
     folder.chmod(0o700)
-    assert parse_survey(spec, frames).rollouts.status == "unreadable"
+    rollouts = parse_survey(spec, frames).rollouts
+    assert (rollouts.status, rollouts.why) == ("unreadable", "Permission denied")
 
 
 def test_a_large_metrics_file_is_not_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_gym_provider.slurm.progress import Progress, beside, parse_progress, progress_body
+from airflow_gym_provider.slurm.progress import Progress, beside, files_late, parse_progress, progress_body
 from airflow_gym_provider.slurm.remote import Frame, Frames, RemoteScript
 
 
@@ -83,3 +83,8 @@ def test_no_jobs_no_script() -> None:
 )
 def test_files_beside_the_rollouts_are_named_as_gym_names_them(path: str, other: str) -> None:
     assert beside(path, "_x") == other
+
+
+def test_files_that_hang_are_said_to_do_so_with_the_time_they_were_given() -> None:
+    assert files_late(Frames([Frame("late", ("other", "1"), "")])) == ""
+    assert "within 60 s: a file system hangs" in files_late(Frames([Frame("late", ("files", "60"), "")]))

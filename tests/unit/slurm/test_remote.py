@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -240,3 +241,30 @@ def test_no_slurm_bin_breaks_out_of_its_quotes(folder: str) -> None:
 def test_frames_are_a_list_of_their_own() -> None:
     assert Frames().complete is False
     assert Frames([Frame("error", ("x",), " broken \n")], complete=True).error == "broken"
+
+
+def test_what_hangs_aside_is_killed_with_all_it_started_and_the_rest_goes_on(tmp_path: Path) -> None:
+    tool(tmp_path, "hangs", f"echo $$ >{tmp_path}/pid; trap '' TERM; sleep 1000; sleep 1000")
+    script = body(
+        f"slow() {{ frame half; echo said; {tmp_path}/hangs | cat; frame never; }}\n"
+        "fast() { frame whole; echo $1; }\n"
+        "aside x 5 fast one\naside y 1 slow\naside y 1 fast two\naside x 5 fast three",
+        stays=True,
+    )
+    frames = script.frames(run(script).stdout)
+    assert [(frame.name, *frame.args, frame.text) for frame in frames] == [
+        ("whole", "one\n"),
+        ("half", "said\n"),
+        ("late", "y", "1", ""),
+        ("late", "y", "1", ""),  # not tried again so soon
+        ("whole", "three\n"),
+    ]
+    assert frames.complete
+    left = Path("/proc", (tmp_path / "pid").read_text().strip(), "cmdline")
+    assert not left.exists() or not left.read_bytes(), "it is gone, or dead and waits for somebody to notice"
+
+
+def test_no_script_needs_a_place_for_temporary_files() -> None:
+    """Bash before 5.1 writes here-documents and here-strings to one, and it may be full."""
+    for path in (Path(__file__).parents[3] / "airflow_gym_provider").glob("**/*.sh"):
+        assert not re.search(r"<<-?['\"A-Z]|<<<", path.read_text()), path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -10,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from airflow_gym_provider.config.hiding import worth_hiding
-from airflow_gym_provider.slurm.remote import RemoteScript
+from airflow_gym_provider.slurm import tails
+from airflow_gym_provider.slurm.remote import Frame, Frames, RemoteScript
 from airflow_gym_provider.slurm.tails import (
     MOST_BYTES,
     MOST_CHARS,
@@ -142,3 +144,23 @@ def test_an_answer_that_broke_off_is_read_again(tail: LogTail) -> None:
     told = f"\n@@{script.nonce} tail 0 12 0 0\nline\nli"
     assert read_tails({"7": tail}, script.frames(told)) == {}
     assert tails_body({}) == ""
+
+
+def test_a_log_that_hangs_is_read_again(tail: LogTail, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "dd").write_text("#!/bin/sh\nsleep 100\n")
+    (tmp_path / "bin" / "dd").chmod(0o755)
+    write(tail, "line\n")
+    with monkeypatch.context() as hangs:
+        hangs.setattr(tails, "FILE_SECONDS", 1)
+        hangs.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+        assert look(tail) is None
+    news = look(tail)
+    assert news is not None
+    assert news.text == "line"
+
+
+def test_of_what_was_killed_in_the_middle_the_last_log_is_left_out(tail: LogTail) -> None:
+    frames = Frames([Frame("tail", ("0", "9", "0", "0"), "half a"), Frame("late", ("files", "60"), "")], complete=True)
+    assert read_tails({"7": tail}, frames) == {}
+    assert read_tails({"7": tail}, Frames(frames[:1], complete=True))["7"].text == "half a"

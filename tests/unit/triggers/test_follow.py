@@ -1,6 +1,7 @@
 """What a task's log says while it waits, and when the waiting is over."""
 
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -123,3 +124,12 @@ def test_no_progress_is_said_before_rollouts_are_expected():
 
 def test_days():
     assert clock(93784) == "1-02:03:04"
+
+
+def test_files_that_hang_are_said_once_and_keep_no_job_from_being_followed():
+    follower = Follower([REF])
+    hangs = replace(look(state="RUNNING", live=True), late="a file system hangs")
+    assert say(follower, hangs)[0] == ["a file system hangs", "job 60: RUNNING"]
+    assert say(follower, hangs)[0] == []
+    assert say(follower, look(state="RUNNING", live=True))[0] == []
+    assert say(follower, hangs)[0] == ["a file system hangs"]
