@@ -35,14 +35,14 @@ mkdir -p "$root/proc"
 mount -t proc proc "$root/proc"
 until ip link show eth0 up 2>/dev/null | grep -q eth0; do sleep 0.05; done
 
-# As an engine's init does: passes on what ends it, and collects processes whose parents have ended.
+# As an engine's init does: passes on what ends it, and collects processes whose parents have ended. It stays root, for
+# who changes that outlives its parent's death.
 # shellcheck disable=SC2016  # expanded by the inner shell
-exec chroot "$root" setpriv --reuid="$user" --regid="$group" --clear-groups --bounding-set=-all --inh-caps=-all \
-    --no-new-privs bash -c '
+exec chroot "$root" bash -c '
     cd "$HOME"
-    "$@" &
+    setpriv --reuid="$1" --regid="$2" --clear-groups --bounding-set=-all --inh-caps=-all --no-new-privs "${@:3}" &
     process=$! code=0
     trap "kill -TERM $process" TERM
     wait "$process" || code=$?
     while kill -0 "$process" 2>/dev/null; do wait "$process" || code=$?; done
-    exit "$code"' bash "$@"
+    exit "$code"' bash "$user" "$group" "$@"

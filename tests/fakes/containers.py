@@ -17,13 +17,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 REPO = Path(__file__).resolve().parents[2]
 COMPOSE = REPO / "docker" / "compose.yaml"
 PATHS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# Whatever ends us ends all of it.
+WITH_US = ("setpriv", "--pdeathsig", "KILL")
 # An engine's own for a tmpfs; an option of the file comes after them.
 TMPFS = "rw,noexec,nosuid,nodev,mode=1777"
 
@@ -73,6 +75,10 @@ class Hosts:
             each["build"]["dockerfile"]: Image(Path(each["build"]["context"]) / each["build"]["dockerfile"])
             for each in self.services.values()
         }
+        for image in self.images.values():
+            user = Path(image.home).name
+            line = f"{user}:x:{image.user}:{image.group}::{image.home}:/bin/bash\n"
+            (folder / f"{user}.passwd").write_text(Path("/etc/passwd").read_text() + line)
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.done: set[str] = set()
         self.address = {name: f"10.0.0.{number}" for number, name in enumerate(self.services, 1)}
@@ -80,7 +86,7 @@ class Hosts:
             "127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for name, address in self.address.items())
         )
         words = "ip link add switch type bridge && ip link set switch up && exec sleep infinity"
-        self.switch = subprocess.Popen(["unshare", "--net", "sh", "-c", words])
+        self.switch = subprocess.Popen([*WITH_US, "unshare", "--net", "sh", "-c", words])
 
     def up(self, *names: str) -> None:
         """Start these and what they depend on; return when each is as others may depend on it."""
@@ -100,7 +106,7 @@ class Hosts:
         root.mkdir(parents=True, exist_ok=True)
         plan = self.folder / f"{name}.plan"
         plan.write_text("".join(" ".join(line) + "\n" for line in self._plan(name)))
-        words = ["unshare", "--net", "--uts", "--ipc", "--mount", "--pid", "--fork", "--kill-child", "bash"]
+        words = [*WITH_US, "unshare", "--net", "--uts", "--ipc", "--mount", "--pid", "--fork", "--kill-child", "bash"]
         words += [str(Path(__file__).with_name("container.sh")), str(root), str(plan), service.get("hostname", name)]
         words += [str(image.user), str(image.group), *(command or [*image.entrypoint, *service["command"]])]
         with (self.folder / f"{name}.log").open("ab") as log:
@@ -109,6 +115,8 @@ class Hosts:
             )
         self.running[name] = process
         self._plug(name, process.pid)
+        while process.poll() is None and not self._is_inside(name):
+            time.sleep(0.02)
 
     def wait_for(self, name: str, seconds: float = 180) -> None:
         """Until it is well, or has ended well if it has no check."""
@@ -119,6 +127,7 @@ class Hosts:
                 return
             if ended == 0 and not service.get("healthcheck"):
                 self.done.add(name)
+                del self.running[name]
             elif ended is not None or time.monotonic() > deadline:
                 raise AssertionError(f"{name} is not well (ended: {ended}):\n{self.log(name)}")
             time.sleep(0.3)
@@ -193,10 +202,7 @@ class Hosts:
         yield "tmpfs", "-", image.home, f"uid={image.user},gid={image.group},mode=0755"
         for path in {sys.prefix, sys.base_prefix} if "apache/airflow" in image.base else ():
             yield "bind", path, path, "ro"
-        passwd = self.folder / f"{image.home.strip('/').replace('/', '-')}.passwd"
-        line = f"{Path(image.home).name}:x:{image.user}:{image.group}::{image.home}:/bin/bash\n"
-        passwd.write_text(Path("/etc/passwd").read_text() + line)
-        yield "bind", str(passwd), "/etc/passwd", "ro"
+        yield "bind", str(self.folder / f"{Path(image.home).name}.passwd"), "/etc/passwd", "ro"
         yield "bind", str(self.folder / "hosts"), "/etc/hosts", "ro"
         for source, target in image.copies():
             yield "bind", str(REPO / source), target, "ro"
@@ -226,6 +232,13 @@ class Hosts:
                     inside.mkdir()
                     os.chown(inside, image.user, image.group)
         return str(volume)
+
+    def _is_inside(self, name: str) -> bool:
+        """Whether its first process has its own root folder, and all mounts with it."""
+        with suppress(FileNotFoundError):  # it has just ended
+            first = self.first_process(name)
+            return first > 0 and Path(f"/proc/{first}/root").readlink() != Path("/")
+        return False
 
     def _plug(self, name: str, pid: int) -> None:
         """A cable from the switch, as docker/cluster/machines.sh lays it."""
