@@ -15,19 +15,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow_gym_provider import xcom_keys
 from airflow_gym_provider.chain import Action, ChainError, Submission, decide
 from airflow_gym_provider.chain.endings import PROGRESS
-from airflow_gym_provider.config import SubmitConfig
 from airflow_gym_provider.exceptions import ChainRetry, ChainStopped
-from airflow_gym_provider.hooks.slurm import SlurmHook
 from airflow_gym_provider.operators import _config, _submit
 from airflow_gym_provider.operators._arguments import EvalArguments
-from airflow_gym_provider.operators._cluster import Cluster, kill
 from airflow_gym_provider.operators._evidence import Evidence, check_there, gather
 from airflow_gym_provider.operators._finish import finished
-from airflow_gym_provider.operators._memory import MAX_SILENT, SUCCESS, ChainMemory, clear_number
-from airflow_gym_provider.operators._plan import ChainPlan, chain_key, make_plan
+from airflow_gym_provider.operators._held import HeldChain
+from airflow_gym_provider.operators._memory import MAX_SILENT, SUCCESS, clear_number
+from airflow_gym_provider.operators._plan import ChainPlan
 from airflow_gym_provider.operators._results import log_tails, place_values, result_values
 from airflow_gym_provider.operators._timeline import chain_values, leave_chain
-from airflow_gym_provider.operators._wanted import reason_to_go_on, timed_out
 from airflow_gym_provider.results import recount
 from airflow_gym_provider.slurm.keys import cluster_of
 from airflow_gym_provider.slurm.states import Ending
@@ -52,18 +49,11 @@ class Waiting:
     submitted_at: float | None = None
 
 
-class ChainTask:
-    """The chain of one task instance, for as long as one worker process holds it."""
+class ChainTask(HeldChain):
+    """What the try that holds a chain does with it."""
 
     def __init__(self, arguments: EvalArguments, context: Context, log: Any) -> None:
-        self.arguments = arguments
-        self.context = context
-        self.log = log
-        self.memory = ChainMemory.of(context)
-        self.plan: ChainPlan | None = None
-        self.cluster: Cluster | None = None
-        self.killed = False
-        self._config: SubmitConfig | None = None
+        super().__init__(arguments, context, log)
         self._unknown_for = 0.0
         self._results_since: float | None = None
         self._store_was_lost = False
@@ -80,7 +70,7 @@ class ChainTask:
             raise ChainStopped(
                 f"{MAX_SILENT} tries in a row were killed before they had a job: look at the worker (memory?), clear"
             )
-        self._prepare()
+        self.prepare()
         self._check_time()
         return self._advance(may_submit=True)
 
@@ -88,9 +78,9 @@ class ChainTask:
         """After a trigger's event, which only wakes: the cluster is asked. `plan` as `ChainPlan.as_dict` gave it."""
         if self.plan is None:
             self.plan = ChainPlan.from_dict(plan)
-            self.cluster = self._reach(self.plan)
+            self.cluster = self.reach(self.plan)
             self._place_is_known = True  # pushed before the deferral, by this same try
-            self._mask()
+            self.mask()
         return self.go_on(event)
 
     def go_on(self, event: Mapping[str, Any] | None) -> Waiting | dict[str, Any]:
@@ -104,7 +94,7 @@ class ChainTask:
             return self._out_of_time(text)
         # How long is long enough was the operator's to say (lost_timeout), and the trigger's to measure.
         self._unknown_for = math.inf if reason is EventReason.LOST else 0.0
-        self._check_killed()
+        self.check_killed()
         done = finished(self.here()[1], event)
         if done is not None:
             look, verdict = done
@@ -113,41 +103,6 @@ class ChainTask:
             if decision.action is Action.DONE:
                 return self._green(Evidence(look, verdict, 0, decision, ours=False))
         return self._advance(may_submit=False)
-
-    # -- preparing ------------------------------------------------------------------------------------------------
-
-    def _prepare(self) -> None:
-        self._config = self._load()
-        benchmark = _config.pick_benchmark(self._config, self.arguments.benchmark)
-        key = chain_key(self.context, self.memory, self.arguments.run_group)
-        self.plan = make_plan(self._config, benchmark, key, self.context)
-        self.cluster = self._reach(self.plan)
-        self.memory.place = {"plan": self.plan.as_dict(), "ssh_conn_id": self.arguments.ssh_conn_id}
-        self.memory.save()
-
-    def _load(self) -> SubmitConfig:
-        arguments = self.arguments
-        environ = _config.whole_environ(arguments.environ)
-        return _config.load_config(
-            arguments.config,
-            arguments.overrides,
-            environ,
-            self.context,
-            self.log,
-            ssh_conn_id=arguments.ssh_conn_id,
-        )
-
-    def _mask(self) -> None:
-        """Have this process's masker know the secrets as well: logs of the job are shown from here."""
-        try:
-            self._config = self._load()
-        except Exception as err:
-            self.log.warning("the submit config cannot be read any more, the job's logs are not shown: %s", err)
-
-    def _reach(self, plan: ChainPlan) -> Cluster:
-        hook = SlurmHook(self.arguments.ssh_conn_id, plan.hostname)
-        hook.load()
-        return Cluster(hook, plan)
 
     # -- going on -------------------------------------------------------------------------------------------------
 
@@ -192,11 +147,11 @@ class ChainTask:
         self.memory.save()
 
     def _look(self) -> Evidence:
-        self._check_killed()
+        self.check_killed()
         settled = self._results_since is not None and self._results_left() <= 0
         cluster = self.here()[1]
         seen = gather(cluster, self.memory, self.log, unknown_for=self._unknown_for, settled=settled)
-        self._check_killed()
+        self.check_killed()
         return seen
 
     def _begin_anew(self) -> bool:
@@ -205,7 +160,7 @@ class ChainTask:
             return False
         self._store_was_lost = False
         self.memory.renew(clear_number(self.context, self.arguments.retries))
-        self._prepare()
+        self.prepare()
         return True
 
     def _adopt(self, seen: Evidence) -> Waiting | None:
@@ -221,7 +176,7 @@ class ChainTask:
 
     def _submit(self, seen: Evidence) -> Waiting | None:
         plan, cluster = self.here()
-        config = self._config or self._load()
+        config = self.config or self.load()
         forwarded = _config.forwarded(config, _config.whole_environ(self.arguments.environ))
         hidden = {*config.secret_values(), *forwarded.values()} if self.arguments.follow_log else None
         submission = Submission(
@@ -240,7 +195,7 @@ class ChainTask:
         for note in report.notes:
             self.log.warning("%s", note)
         outcome = report.outcomes[plan.benchmark]
-        self._check_killed()
+        self.check_killed()
         job_id = _submit.settle(config, outcome)
         if outcome.text:
             self.log.info("%s", outcome.text)
@@ -371,56 +326,8 @@ class ChainTask:
                 self.log.warning("%s", step)
 
     def _show_logs(self, seen: Evidence) -> None:
-        if self._config is None or seen.newest is None or seen.decision.ending in _QUIET_ENDINGS:
+        if self.config is None or seen.newest is None or seen.decision.ending in _QUIET_ENDINGS:
             return
         plan, cluster = self.here()
         for path, text in log_tails(cluster.hook, plan, seen.newest.ref.job_id):
-            self.log.info("the end of %s:\n%s", path, _config.hidden(text, self._config))
-
-    # -- being ended ----------------------------------------------------------------------------------------------
-
-    def here(self) -> tuple[ChainPlan, Cluster]:
-        if self.plan is None or self.cluster is None:
-            raise RuntimeError("the chain has not been prepared")
-        return self.plan, self.cluster
-
-    def _check_killed(self) -> None:
-        if self.killed:
-            raise ChainRetry("the task was ended from outside")
-
-    def kill(self) -> None:
-        """From a signal handler: let the interrupted work end soon, and cancel what this chain has on the cluster.
-
-        Not when only this process is to go, and another one goes on with the task: see `_wanted`.
-        """
-        self.killed = True
-        place, cluster = self.memory.place, self.cluster
-        if cluster is None:
-            if "plan" not in place:
-                self.log.info("nothing had been submitted yet")
-                return
-            # An earlier try may have left a job: its place is remembered.
-            plan = ChainPlan.from_dict(place["plan"])
-            cluster = Cluster(SlurmHook(place.get("ssh_conn_id"), plan.hostname), plan)
-        job_id = place.get("job_id")
-        over = timed_out()
-        self.log.info(
-            "%s",
-            kill(
-                cluster,
-                "execution_timeout is over" if over else "the task was ended in Airflow",
-                [job_id] if job_id else [],
-                lambda: None if over else reason_to_go_on(self.context),
-            ),
-        )
-
-    def close(self) -> None:
-        """Give the connection back."""
-        if self.cluster is not None:
-            self.cluster.hook.close()
-
-    def sleep(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while (rest := end - time.monotonic()) > 0:
-            self._check_killed()
-            time.sleep(min(rest, 1.0))
+            self.log.info("the end of %s:\n%s", path, _config.hidden(text, self.config))

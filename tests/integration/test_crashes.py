@@ -32,6 +32,7 @@ TALKING = (
     "hooks/loop.py",
     "operators/_chain.py",
     "operators/_cluster.py",
+    "operators/_held.py",
     "operators/_memory.py",
     "operators/_submit.py",
     "triggers/slurm.py",

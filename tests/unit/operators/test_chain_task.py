@@ -22,6 +22,7 @@ from airflow_gym_provider.chain.history import CancelMark
 from airflow_gym_provider.config import load_submit_config
 from airflow_gym_provider.exceptions import ChainRetry, ChainStopped
 from airflow_gym_provider.operators import _chain as module
+from airflow_gym_provider.operators import _held
 from airflow_gym_provider.operators._arguments import EvalArguments
 from airflow_gym_provider.operators._chain import ChainTask, Waiting
 from airflow_gym_provider.operators._cluster import Cluster
@@ -94,7 +95,7 @@ class FakeCluster:
 @pytest.fixture
 def cluster(monkeypatch):
     FakeCluster.looks, FakeCluster.outcomes, FakeCluster.log = [], [], []
-    monkeypatch.setattr(module, "Cluster", FakeCluster)
+    monkeypatch.setattr(_held, "Cluster", FakeCluster)
     monkeypatch.setattr("airflow_gym_provider.operators._evidence.judge", lambda survey, spec, since: survey.verdict)
     monkeypatch.setattr(module, "log_tails", lambda *_: [])
     clock = {"now": 1000.0}
