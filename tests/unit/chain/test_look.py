@@ -19,7 +19,9 @@ from airflow_gym_provider.chain import (
     counters_script,
     read_look,
 )
+from airflow_gym_provider.chain.evidence import known_job
 from airflow_gym_provider.jobscript.run import ResultsSpec
+from airflow_gym_provider.slurm.jobs import JobRef
 from airflow_gym_provider.slurm.remote import Answer, RemoteScript
 from airflow_gym_provider.slurm.states import Ending
 
@@ -29,6 +31,11 @@ def test_where_nothing_is_accounting_is_not_asked_and_nothing_is_written(chains,
     assert (look.exists, look.chains["gpqa"].jobs, look.problems) == (False, (), ())
     assert not slurm.calls("sacct")
     assert not Path(chains.run_dir).exists()
+
+
+def test_of_a_job_whose_cluster_was_not_asked_nothing_is_known():
+    status = known_job(JobRef("60", cluster="c9"), [])
+    assert (status.ref, status.known, status.ending) == (JobRef("60", cluster="c9"), False, None)
 
 
 def test_many_benchmarks_cost_as_many_questions_as_one(tmp_path, slurm):

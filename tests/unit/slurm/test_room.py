@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_gym_provider import slurm
+from airflow_gym_provider.slurm.commands import check_key
 from airflow_gym_provider.slurm.keys import cluster_of, job_key, number_of
 
 FORBIDDEN = ("airflow.", "pydantic", "jinja2", "paramiko", "asyncssh", "omegaconf", "hydra")
@@ -32,6 +33,17 @@ def test_importing_it_is_cheap() -> None:
 def test_a_job_is_named_as_sbatch_names_it(key: str, number: str, cluster: str | None) -> None:
     assert (number_of(key), cluster_of(key)) == (number, cluster)
     assert job_key(number, cluster) == key.strip(";\n")
+
+
+@pytest.mark.parametrize("key", ["60", "60;c2", "60;c-2.x_y"])
+def test_a_key_of_a_job_may_go_into_a_command(key: str) -> None:
+    assert check_key(key) == key
+
+
+@pytest.mark.parametrize("key", ["", "60_1", "60 ", "60;", "60;c 2", "60;c2;c3", "60;$(id)", ";c2", "-1", "x"])
+def test_what_is_no_key_of_a_job_goes_nowhere(key: str) -> None:
+    with pytest.raises(ValueError, match=r"is not (a number|letters)"):
+        check_key(key)
 
 
 @pytest.mark.parametrize("script", ["slurm/remote.sh", "results/survey.sh"])
