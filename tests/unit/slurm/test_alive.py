@@ -333,6 +333,25 @@ def test_each_cluster_is_asked_by_itself(login: LoginNode) -> None:
     assert ["--clusters=c2" in call for call in login.calls] == [False, True]
 
 
+def test_of_two_clusters_one_may_stay_the_same() -> None:
+    refs = [JobRef("7"), JobRef("7", "c2")]
+    told = Told()
+    alive_script(refs, told)
+    answer = [
+        Frame("same", ("0",), ""),
+        Frame("asked", ("0.0",), "7"),
+        Frame("queue", ("1",), HEADER),
+        Frame("queue.end", ("1", "0"), ""),
+        Frame("squeue", ("1.0",), HEADER),
+        Frame("squeue.end", ("1.0", "0"), ""),
+        Frame("asked", ("1.0",), "7"),
+        Frame("sacct", ("1.0",), f"{SEPARATOR.join(SACCT_FIELDS)}\n{recorded('7', 'TIMEOUT')}"),
+        Frame("sacct.end", ("1.0", "0"), ""),
+    ]
+    report = read_alive(refs, Frames(answer), LiveRows(), told)
+    assert {key: job.ending for key, job in report.jobs.items()} == {"7;c2": Ending.TIMEOUT}
+
+
 @given(st.data())
 def test_an_answer_cut_anywhere_ends_nothing(data: st.DataObject) -> None:
     script = RemoteScript.build(alive_script(REFS, Told()))
