@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -72,12 +74,14 @@ def shown(run: Run) -> dict[str, str]:
     for task in ask(f"{run.path}/taskInstances?limit=100")["task_instances"]:
         one = f"{run.path}/taskInstances/{task['task_id']}"
         index = f"map_index={task['map_index']}"
-        for kind in ("tries", "links", "dependencies"):
-            ask(f"{one}/{kind}?{index}")
+        ask(f"{one}/links?{index}")
+        for kind in ("tries", "dependencies"):
+            ask(f"{one}/{kind}" if task["map_index"] < 0 else f"{one}/{task['map_index']}/{kind}")
         for entry in ask(f"{one}/xcomEntries?{index}&limit=100")["xcom_entries"]:
             ask(f"{one}/xcomEntries/{entry['key']}?{index}")
         for number in range(1, task["try_number"] + 1):
-            said[f"{one}/logs/{number}"] = api.log(task, number)
+            with suppress(urllib.error.HTTPError):  # of a try that died Airflow may know nothing
+                said[f"{one}/logs/{number}"] = api.log(task, number)
         pages = ["benchmark?name=" + task["task_id"], f"chain?run_id={run.run_id}&task_id={task['task_id']}"]
         said |= {f"gym/{page}": _page(run, f"dags/{run.dag_id}/{page}") for page in pages}
     said["gym"] = _page(run, "")
