@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow_gym_provider import xcom_keys
-from airflow_gym_provider.chain import Action, ChainError, Submission, decide
+from airflow_gym_provider.chain import Action, ChainError, OutcomeKind, Submission, decide
 from airflow_gym_provider.chain.endings import PROGRESS
 from airflow_gym_provider.exceptions import ChainRetry, ChainStopped
 from airflow_gym_provider.operators import _config, _submit
@@ -191,11 +191,14 @@ class ChainTask(HeldChain):
         )
         extra = {"submitter": "airflow", "dag_id": plan.key["dag_id"], "run_id": plan.key["run_id"]}
         run = _submit.run_files(config, plan.run_dir, plan.chain_key, extra)
+        self._remember_asking(plan.job_dir)
         report = _submit.submit(cluster.hook, config, run, [submission], forwarded)
         for note in report.notes:
             self.log.warning("%s", note)
         outcome = report.outcomes[plan.benchmark]
         self.check_killed()
+        if outcome.kind in (OutcomeKind.REFUSED, OutcomeKind.FAILED) and not seen.look.found:
+            self._remember_asking("")
         job_id = _submit.settle(config, outcome)
         if outcome.text:
             self.log.info("%s", outcome.text)
@@ -203,6 +206,11 @@ class ChainTask(HeldChain):
             self.sleep(outcome.wait or 1)
             return None
         return self._note(Waiting(job_id), seen)
+
+    def _remember_asking(self, job_dir: str) -> None:
+        """Before sbatch is asked: a try that finds another directory in the config must not ask for a second job."""
+        self.memory.asked = job_dir
+        self.memory.save()
 
     def _note(self, waiting: Waiting, seen: Evidence) -> Waiting:
         """Make the job known to people and later tries before anything else happens."""

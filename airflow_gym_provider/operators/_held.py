@@ -12,7 +12,7 @@ from airflow_gym_provider.operators import _config
 from airflow_gym_provider.operators._arguments import EvalArguments
 from airflow_gym_provider.operators._cluster import Cluster, kill
 from airflow_gym_provider.operators._memory import ChainMemory
-from airflow_gym_provider.operators._plan import ChainPlan, chain_key, make_plan
+from airflow_gym_provider.operators._plan import ChainPlan, chain_key, check_stayed, make_plan
 from airflow_gym_provider.operators._wanted import reason_to_go_on, timed_out
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class HeldChain:
         benchmark = _config.pick_benchmark(self.config, self.arguments.benchmark)
         key = chain_key(self.context, self.memory, self.arguments.run_group)
         self.plan = make_plan(self.config, benchmark, key, self.context)
+        check_stayed(self.plan.job_dir, self.memory.asked)
         self.cluster = self.reach(self.plan)
         self.memory.place = {"plan": self.plan.as_dict(), "ssh_conn_id": self.arguments.ssh_conn_id}
         self.memory.save()

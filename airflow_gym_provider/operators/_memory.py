@@ -31,7 +31,8 @@ class ChainMemory:
     count failures that were not the job's; `starts` counts tries since one came to an end by itself. `new_budget` asks
     for the budget to begin with the next submission. `place` is where the chain was last seen: how to kill it. `lost`
     is the job that a trigger has waited for in vain: the try that replaces it must not wait for it again. `held` is the
-    job that was last waited for: when nothing is left of it, its directory has vanished.
+    job that was last waited for: when nothing is left of it, its directory has vanished. `asked` is the directory in
+    which a job was last asked for: there may be one, also when nobody has heard the answer.
     """
 
     max_tries: int = 0
@@ -46,6 +47,7 @@ class ChainMemory:
     deployment: str = ""
     lost: str = ""
     held: str = ""
+    asked: str = ""
     place: dict[str, Any] = field(default_factory=dict)
     _store: Any = field(default=None, repr=False, compare=False)
 
@@ -88,14 +90,14 @@ class ChainMemory:
         its new directory too.
         """
         self.generation = max(self.generation + 1, clears)
-        self.budget_base, self.new_budget, self.held, self.place = 0, False, "", {}
+        self.budget_base, self.new_budget, self.held, self.asked, self.place = 0, False, "", "", {}
 
     def _cleared(self, clears: int) -> None:
         if self.outcome == SUCCESS:
             self.renew(clears)
         else:
             self.new_budget = True
-        self.outcome, self.held, self.outages, self.unexpected, self.starts = "", "", 0, 0, 0
+        self.outcome, self.held, self.asked, self.outages, self.unexpected, self.starts = "", "", "", 0, 0, 0
 
 
 def clear_number(context: Context, retries: int) -> int:

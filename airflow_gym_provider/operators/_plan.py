@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_gym_provider.chain import ChainKey, ChainPlace, Limits, job_name, run_dir
+from airflow_gym_provider.chain import ChainError, ChainKey, ChainPlace, Limits, job_name, run_dir
 from airflow_gym_provider.config import SubmitConfig, SubmitConfigError
 from airflow_gym_provider.jobscript import ResultsSpec, results_spec
 
@@ -117,3 +117,16 @@ def make_limits(config: SubmitConfig, benchmark: str) -> Limits:
         walltime=config.cluster.walltime_seconds,
         compute=config.cluster_name,
     )
+
+
+def check_stayed(place: str, asked: str) -> None:
+    """Raise ChainError when this try would look for its job in another `place` than that in which the one before has
+    `asked` for it: a second one would run. A config that names the environment or the home of the worker does that
+    where workers are several machines.
+    """
+    if asked and asked != place:
+        raise ChainError(
+            f"the config means {place} now, and the try before has asked for a job in {asked}. "
+            "If job.output_path depends on the worker (an environment variable, a home), write it out; if you have "
+            "changed it, clear the task: that starts in the new place"
+        )

@@ -14,7 +14,7 @@ from airflow_gym_provider.hooks.slurm import SlurmHook
 from airflow_gym_provider.operators import _config
 from airflow_gym_provider.operators._arguments import SubmitArguments
 from airflow_gym_provider.operators._memory import SUCCESS, ChainMemory
-from airflow_gym_provider.operators._plan import chain_key
+from airflow_gym_provider.operators._plan import chain_key, check_stayed
 from airflow_gym_provider.operators._queue import RunQueue
 from airflow_gym_provider.storable import storable
 
@@ -65,6 +65,8 @@ def _open(context: Context, memory: ChainMemory, config: SubmitConfig, hook: Slu
         place = run_dir(config.job.output_path, key, context["dag_run"].run_after)
     except ValueError as err:
         raise AirflowFailException(f"The submit config cannot be used: {err}") from None
+    check_stayed(place, memory.asked)
+    memory.asked = place
     memory.save()
     extra = {"submitter": "airflow", "dag_id": key.dag_id, "run_id": key.run_id}
     return RunQueue(hook, config, key=key, run_dir=place, extra=extra, log=log)

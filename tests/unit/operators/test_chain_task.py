@@ -472,6 +472,33 @@ def test_a_directory_that_has_gone_away_with_its_job_makes_no_other_until_a_clea
     assert task().start() == Waiting("7")
 
 
+ELSEWHERE = {"job": {"output_path": "/home/of/another/worker"}}
+
+
+def test_where_a_job_was_asked_for_no_other_directory_will_do_until_a_clear(cluster, task, context, submit_config):
+    cluster.looks = [look()]
+    with pytest.raises(IndexError):  # no outcome: the worker is lost before it has heard one
+        task().start()
+    with pytest.raises(ChainError, match=r"has asked for a job in .*depends on the worker .*clear the task"):
+        task(config=submit_config | ELSEWHERE).start()
+    assert cluster.log.count("submit None") == 1
+    cluster.outcomes = [SUBMITTED, SUBMITTED]
+    assert task().start() == Waiting("7")
+    with pytest.raises(ChainError, match="has asked for a job in"):
+        task(config=submit_config | ELSEWHERE).start()
+    context["ti"].max_tries += 2
+    assert task(config=submit_config | ELSEWHERE).start() == Waiting("7")
+
+
+@pytest.mark.parametrize("kind", [OutcomeKind.FAILED, OutcomeKind.REFUSED])
+def test_where_no_job_can_have_been_made_the_next_try_may_go_elsewhere(cluster, task, submit_config, kind):
+    cluster.looks = [look()]
+    cluster.outcomes = [Outcome(kind, "/out: Permission denied", stderr="sbatch: error: Invalid account"), SUBMITTED]
+    with suppress(ChainError, AirflowFailException):
+        task().start()
+    assert task(config=submit_config | ELSEWHERE).start() == Waiting("7")
+
+
 @pytest.mark.parametrize(("ending", "error"), [(Ending.FAILED, ChainRetry), (Ending.CANCELLED, ChainStopped)])
 def test_what_the_next_job_would_die_of_is_told_with_the_end_of_the_last(cluster, task, monkeypatch, ending, error):
     chain = task()

@@ -84,6 +84,14 @@ def test_a_retry_queues_what_is_missing_alone(queue, submit_config, context):
     assert queue.rounds == [["a", "c"]]
 
 
+def test_a_retry_in_another_directory_queues_nothing_until_a_clear(queue, submit_config, context):
+    run(submit_config, context)
+    moved = submit_config | {"job": {"output_path": "/home/of/another/worker"}}
+    with pytest.raises(ChainError, match=r"has asked for a job in .*depends on the worker .*clear the task"):
+        run(moved, context)
+    assert queue.rounds == [["a", "b", "c"]]
+
+
 def test_one_that_is_refused_for_good_keeps_nobody(queue, submit_config, context):
     queue.answers["b"] = [refused(BAD_PARTITION)]
     with pytest.raises(AirflowFailException, match=r"b: .*partition"):
