@@ -3,7 +3,7 @@
 #
 # local: all of them in one home, with SQLite. celery: each has a home of its own below machines/, with its own DAG files
 # and temporary files, so that a path that only one machine knows is of no use to another. What they share is PostgreSQL,
-# Redis and the folder of the logs; nobody but the API server, the workers and the DAG processor gets DAG files at all.
+# Redis and the folder of the logs; nobody but the workers and the DAG processor gets DAG files at all.
 
 components() {
     case $GYM_AIRFLOW_SHAPE in
