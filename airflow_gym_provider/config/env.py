@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, GetCoreSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
 from airflow_gym_provider.config.fields import VARIABLE_NAME, as_text, kind_of, refuse
+from airflow_gym_provider.config.hiding import worth_hiding
 
 Kind = Literal["lit", "host", "runtime"]
 _MOST_BYTES = 131_071  # with its name; MAX_ARG_STRLEN less the closing NUL
@@ -84,9 +85,9 @@ def read_env(value: Any, info: ValidationInfo) -> EnvValue:
         return EnvValue(kind, text, rest)
     if not VARIABLE_NAME.match(rest):
         # Whoever takes the value itself for what belongs here has written a secret.
+        there = "what is there is not shown, as it may be a secret" if worth_hiding(rest) else f"{rest!r} is none"
         raise refuse(
-            f"after {kind}: comes the name of an environment variable (letters, digits and _, no digit first); what "
-            "is there is not shown, as it may be a secret"
+            f"after {kind}: comes the name of an environment variable (letters, digits and _, no digit first); {there}"
         )
     return EnvValue(kind, text, rest if kind == "runtime" else _host_value(rest, info.context or {}))
 

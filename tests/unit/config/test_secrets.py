@@ -118,6 +118,12 @@ def test_an_env_that_is_no_mapping_is_refused_and_not_repeated(env: Any) -> None
     assert SECRET not in str(problems)
 
 
+@pytest.mark.parametrize(("text", "told"), [("runtime:1ABC", "'1ABC' is none"), ("runtime:hf-7Fx2", "is not shown")])
+def test_what_is_no_variables_name_is_repeated_only_when_it_is_too_short_for_a_secret(text: str, told: str) -> None:
+    what = problems_of(with_env(X=text))["services.policy.env.X"]
+    assert told in what and "hf-7Fx2" not in what
+
+
 @pytest.mark.parametrize("text", ["host:", "host:1A", "host:A B", "host:A\n", "runtime:", "runtime:A-B", "runtime:${x"])
 def test_only_a_variables_name_may_follow(text: str) -> None:
     assert list(problems_of(with_env(FOO=text), environ={"A": "x", "1A": "x"})) == ["services.policy.env.FOO"]
