@@ -84,5 +84,5 @@ def _check_job_dir(job_dir: str) -> None:
         told = f"the benchmark's directory {job_dir!r} must be an absolute path without colon, comma or line break"
         raise SubmitConfigError([Problem("job.output_path", told)])
     if "${" in job_dir:
-        told = f"the benchmark's directory {job_dir!r} holds '${{', which Gym would take for an interpolation; rename it"
+        told = f"the benchmark's directory {job_dir!r} holds '${{', which Gym takes for an interpolation; rename it"
         raise SubmitConfigError([Problem("job.output_path", told)])
