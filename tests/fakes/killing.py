@@ -47,7 +47,14 @@ def a_submission(chains: Chains) -> RemoteScript:
 
 
 def traced(script: RemoteScript) -> RemoteScript:
-    return RemoteScript(TRACED + script.text, script.nonce)
+    return begun_with(TRACED, script)
+
+
+def begun_with(text: str, script: RemoteScript) -> RemoteScript:
+    """The script with this bash before its own, but behind the command by which it undoes traps of a login."""
+    first, end, rest = script.text.partition("} 2>/dev/null\n")
+    assert end, "the script's first command is not what it was"
+    return RemoteScript(first + end + text + rest, script.nonce)
 
 
 def recover(chains: Chains) -> None:

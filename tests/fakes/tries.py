@@ -191,13 +191,13 @@ def run_try(order: Order) -> dict[str, Any]:
 
 def script_begins_with(text: str, number: int) -> None:
     from airflow_gym_provider.hooks.slurm import SlurmHook
-    from airflow_gym_provider.slurm.remote import RemoteScript
+    from fakes.killing import begun_with
 
     original, left = SlurmHook.arun, [number]
 
-    async def arun(hook: SlurmHook, script: RemoteScript, *rest: Any) -> Any:
+    async def arun(hook: SlurmHook, script: Any, *rest: Any) -> Any:
         left[0] -= 1
-        changed = RemoteScript(text + script.text, script.nonce) if left[0] == 0 else script
+        changed = begun_with(text, script) if left[0] == 0 else script
         return await original(hook, changed, *rest)
 
     SlurmHook.arun = arun
