@@ -7,6 +7,7 @@ namespace of another process.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import subprocess
 import sys
@@ -28,7 +29,7 @@ class Mounts:
     """A folder below which every mount shows in the namespaces of `pids` too. `end` takes all of them away."""
 
     def __init__(self, folder: Path, pids: Iterable[int]) -> None:
-        self.folder, self._pids, self._count = folder, set(pids), 0
+        self.folder, self._pids, self._numbers = folder, set(pids), itertools.count()
         as_root("mount", "-t", "tmpfs", "-o", "size=64m,mode=1777", "tmpfs", folder)
         as_root("mount", "--make-rshared", folder)
         seen = {Path("/proc/self/ns/mnt").stat().st_ino}
@@ -39,8 +40,7 @@ class Mounts:
 
     def tmpfs(self, *options: str) -> Path:
         """A new file system, with the options of tmpfs(5) such as size=64k or nr_inodes=12."""
-        self._count += 1
-        path = self.folder / f"fs{self._count}"
+        path = self.folder / f"fs{next(self._numbers)}"
         path.mkdir(mode=0o777)
         as_root("mount", "-t", "tmpfs", "-o", ",".join(["mode=1777", *options]), "tmpfs", path)
         return path

@@ -346,20 +346,26 @@ async def test_a_login_node_that_accepts_and_never_answers_is_given_up_in_bounde
     assert (await asyncio.to_thread(evaluation.start)).how == "waits"
 
 
-HANGING = {"a command that never ends": "sleep 1000", "one byte a second": "while :; do printf x; sleep 1; done"}
+# exec: what nobody waits for any more ends when its session does, or is ended by the test
+HANGING = {
+    "a command that never ends": "echo $$ >{folder}/pid; exec sleep 1000",
+    "one byte a second": "while :; do printf x; sleep 1; done",
+}
 
 
 @pytest.mark.parametrize("before", HANGING.values(), ids=HANGING)
 def test_a_login_node_that_never_comes_to_an_end_is_given_up_and_asked_again(
-    task, monkeypatch, mounts: Mounts, before: str
+    task, monkeypatch, mounts: Mounts, tmp_path: Path, before: str
 ):
     evaluation = task(mounts.tmpfs("size=1m"))
-    evaluation.before = before
+    evaluation.before = before.format(folder=tmp_path)
     with monkeypatch.context() as short:
         short.setattr(_cluster, "LOOK_TIMEOUT", 1.5)
         end = evaluation.start()
     assert (end.how, end.delay) == ("again", 15)
     assert "no complete answer within 1.5 s. Does a file system hang there, or Slurm?" in end.reason
+    for left in tmp_path.glob("pid"):
+        os.kill(int(left.read_text()), signal.SIGKILL)
     evaluation.before = ""
     assert evaluation.start().how == "waits"
 
@@ -405,7 +411,7 @@ def job(cluster) -> Iterator[str]:
 def hanging(folder: Path, tool: str) -> str:
     """A folder for slurm_bin: the tool in it never comes back, whatever signal but one it gets."""
     path = folder / tool
-    path.write_text("#!/bin/bash\ntrap '' TERM\nwhile :; do sleep 100; done\n")
+    path.write_text("#!/bin/bash\ntrap '' TERM\nexec -a \"$0\" sleep 1000\n")
     path.chmod(0o755)
     for name in ("sbatch", "squeue", "sacct", "scancel"):
         if name != tool:

@@ -330,6 +330,30 @@ def kill_shells_in(job_dir: Path) -> None:
             os.kill(int(folder.name), signal.SIGKILL)
 
 
+# -- a file system that is full ---------------------------------------------------------------------------------------
+
+ROOM = [*(f"size={kb}k" for kb in range(4, 44, 4)), *(f"nr_inodes={number}" for number in range(3, 19))]
+
+
+def test_a_file_system_that_is_full_at_any_write(ground: Ground, judge, mounts):
+    def strike(room: str) -> bool:
+        output = mounts.tmpfs(*["size=1m"] * room.startswith("nr"), room)
+        chain = ground.chain(room, output=output)
+        first = chain.try_once().result
+        full = first["ended"] == "retry" or not chain.recorded
+        if first["ended"] == "retry":
+            assert f"{output}/" in first["reason"]
+            assert "No space left on device. That file system is full" in first["reason"]
+        mounts.remount(output, "size=1m", "nr_inodes=1000")
+        chain.rest()
+        return full
+
+    rooms = every(2, ROOM)
+    full = ground.together(strike, rooms, at_once=8)
+    judge("file system full at a write", sum(full))
+    assert sum(full) >= 0.6 * len(rooms) > 5
+
+
 # -- twenty of one run ------------------------------------------------------------------------------------------------
 
 
