@@ -352,6 +352,26 @@ def test_of_two_clusters_one_may_stay_the_same() -> None:
     assert {key: job.ending for key, job in report.jobs.items()} == {"7;c2": Ending.TIMEOUT}
 
 
+def test_another_list_of_the_same_jobs_tells_a_shell_nothing_new() -> None:
+    told = Told()
+    assert "_gym_ids_0+=([7]=)" in alive_script([JobRef("7")], told)
+    assert alive_script([JobRef("7")], told) == "_gym_look_0"
+
+
+def test_what_was_asked_by_id_counts_more_than_the_users_queue_before_it() -> None:
+    answer = [
+        Frame("queue", ("0",), f"{HEADER}\n{queued('7')}\n{queued('9')}"),
+        Frame("queue.end", ("0", "0"), ""),
+        Frame("squeue", ("0.0",), HEADER),
+        Frame("squeue.end", ("0.0", "0"), ""),
+        Frame("asked", ("0.0",), "7"),
+        Frame("sacct", ("0.0",), f"{SEPARATOR.join(SACCT_FIELDS)}\n{recorded('7', 'COMPLETED')}"),
+        Frame("sacct.end", ("0.0", "0"), ""),
+    ]
+    report = read_alive([JobRef("7")], Frames(answer), LiveRows(), Told())
+    assert {key: job.ending for key, job in report.jobs.items()} == {"7": Ending.COMPLETED}
+
+
 @given(st.data())
 def test_an_answer_cut_anywhere_ends_nothing(data: st.DataObject) -> None:
     script = RemoteScript.build(alive_script(REFS, Told()))

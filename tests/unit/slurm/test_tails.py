@@ -164,3 +164,8 @@ def test_of_what_was_killed_in_the_middle_the_last_log_is_left_out(tail: LogTail
     frames = Frames([Frame("tail", ("0", "9", "0", "0"), "half a"), Frame("late", ("files", "60"), "")], complete=True)
     assert read_tails({"7": tail}, frames) == {}
     assert read_tails({"7": tail}, Frames(frames[:1], complete=True))["7"].text == "half a"
+
+
+def test_a_log_of_which_no_place_is_told_has_no_news(tail: LogTail) -> None:
+    frames = Frames([Frame("tail", ("0", "far", "0", "0"), "half a line"), Frame("end", ("0",), "")])
+    assert read_tails({"job": tail}, frames) == {}
