@@ -1,16 +1,34 @@
-"""The README's table "What happens when …": each line has a test that bears its words, and no test bears others."""
+"""What the README promises has tests: each line of "What happens when …" one that bears its words and no test others,
+each line of "What it promises" the one that it names.
+"""
 
 import ast
+from collections import Counter
 from pathlib import Path
 
 REPO = Path(__file__).parents[2]
 
 
+def table(title: str) -> list[list[str]]:
+    """The cells of a section's first table, without its head."""
+    section = (REPO / "README.md").read_text().partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    lines = section[section.index("\n| ") + 1 :].partition("\n\n")[0].splitlines()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
 def cases() -> list[str]:
-    """The first cells of the table."""
-    section = (REPO / "README.md").read_text().partition("\n## What happens when …\n")[2].partition("\n## ")[0]
-    table = section.strip().partition("\n\n")[0]
-    return [line.split("|")[1].strip() for line in table.splitlines()[2:]]
+    """What may happen."""
+    return [cells[0] for cells in table("What happens when …")]
+
+
+def functions(path: Path) -> list[str]:
+    """Names of the tests in a file."""
+    found = [
+        node
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    return [node.name for node in found if node.name.startswith("test_")]
 
 
 def marked(path: Path) -> list[tuple[str, str]]:
@@ -32,3 +50,10 @@ def test_each_line_has_a_test_of_its_words_and_each_mark_a_line():
     assert len(set(cases())) == len(cases())
     assert {case for case, _ in found} == set(cases())
     assert [test for _, test in found if not test.startswith("test_")] == [], "a mark on what is no test proves nothing"
+
+
+def test_each_promise_names_a_test_that_is_there_once():
+    named = [cells[-1].strip("`") for cells in table("What it promises")]
+    there = Counter(name for path in (REPO / "tests").rglob("test_*.py") for name in functions(path))
+    assert len(named) > 10, "the table is not where it was"
+    assert {name: there[name] for name in named} == dict.fromkeys(named, 1)
