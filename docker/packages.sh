@@ -127,7 +127,8 @@ demo_dag() {
 
 # Rooms that lean most on other people's packages; all of them with --all.
 unit_tests() {
-    local rooms=(tests/unit/test_provider_info.py tests/unit/config tests/unit/ui tests/unit/hooks/test_hook_over_ssh.py)
+    local rooms=(tests/unit/test_provider_info.py tests/unit/ui tests/unit/hooks/test_hook_over_ssh.py
+        tests/unit/config/test_{sources,overrides,interpolation}.py)
     [ "$everything" = 0 ] || rooms=(tests/unit)
     VIRTUAL_ENV=$home/lowest uv pip install --group "$repo/pyproject.toml:test"
     (
