@@ -143,7 +143,7 @@ audit() {
     printf 'jinja2==2.10\n' >"$folder/full-of-holes"
     VIRTUAL_ENV=$home/newest uv pip freeze --exclude-editable | grep -v '^airflow-gym-provider' >"$folder/newest.txt"
     for service in pypi osv; do
-        if ask "$service" "$folder/full-of-holes" | grep -q 'CVE-\|GHSA-\|PYSEC-'; then
+        if grep -q 'CVE-\|GHSA-\|PYSEC-' <<<"$(ask "$service" "$folder/full-of-holes")"; then
             say "the advisories of $service on the newest versions:"
             ask "$service" "$folder/newest.txt"
             return
