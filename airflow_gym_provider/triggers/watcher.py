@@ -193,7 +193,9 @@ class Watcher:
             if now >= due:
                 return bool(self._tasks)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), due - now)
+                # not wait_for, which on Python 3.11 may lose the end of this task when something changes with it
+                async with asyncio.timeout(due - now):
+                    await self._changed.wait()
 
     @staticmethod
     def _now() -> float:
