@@ -99,6 +99,7 @@ PLACES = {
 }
 
 
+@pytest.mark.row("`job.output_path` cannot be written (full, quota, no inodes, read-only, no right to)")
 @pytest.mark.parametrize("make", PLACES, ids=lambda make: make.__name__)
 def test_an_output_path_that_cannot_be_written_is_named_with_its_cure_and_tried_again(
     task, mounts: Mounts, tmp_path: Path, make: Callable[..., tuple[Path, Cure]]
@@ -185,6 +186,7 @@ def test_a_run_directory_that_may_not_be_read_any_more_leaves_its_job_alone(task
 # -- when the job has ended -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.row("the driver dies of a full disk")
 def test_a_driver_that_died_of_a_full_disk_is_told_with_the_reason(cluster, task, mounts: Mounts):
     output = mounts.tmpfs("size=256k")
     evaluation = task(output, command="head -c 1M /dev/zero >artifacts/rollouts.jsonl", extra={})
@@ -196,6 +198,7 @@ def test_a_driver_that_died_of_a_full_disk_is_told_with_the_reason(cluster, task
     assert MAKE_ROOM in end.reason
 
 
+@pytest.mark.row("the run directory vanishes, or its file system is not mounted")
 def test_a_directory_that_vanished_after_the_end_makes_no_second_job(cluster, task, mounts: Mounts):
     output = mounts.tmpfs("size=1m")
     evaluation = task(output, command="true", extra={})
@@ -210,6 +213,7 @@ def test_a_directory_that_vanished_after_the_end_makes_no_second_job(cluster, ta
     assert (evaluation.start().how, evaluation.jobs) == ("green", [job_id])
 
 
+@pytest.mark.row("the run directory vanishes, or its file system is not mounted")
 def test_a_directory_that_is_gone_for_good_is_red_until_a_clear(cluster, task, mounts: Mounts):
     evaluation = task(mounts.tmpfs("size=1m"), command="exit 3", extra={})
     job_id = evaluation.start().job_id
@@ -323,6 +327,7 @@ async def seen(job_id: str, so_far: Callable[[Observation], object] = bool, **op
 SILENT = {"nothing at all": b"", "a banner and no more": b"SSH-2.0-OpenSSH_9.2\r\n"}
 
 
+@pytest.mark.row("the login node accepts and never answers")
 @pytest.mark.parametrize("banner", SILENT.values(), ids=SILENT)
 async def test_a_login_node_that_accepts_and_never_answers_is_given_up_in_bounded_time_and_tried_again(
     cluster, task, connection, monkeypatch, tmp_path: Path, banner: bytes
@@ -419,6 +424,7 @@ def hanging(folder: Path, tool: str) -> str:
     return str(folder)
 
 
+@pytest.mark.row("a file system hangs on the login node")
 async def test_a_file_system_that_hangs_keeps_no_job_from_being_watched(
     cluster, cluster_environ, connection, monkeypatch, tmp_path: Path, job: str
 ):

@@ -335,6 +335,7 @@ def kill_shells_in(job_dir: Path) -> None:
 ROOM = [*(f"size={kb}k" for kb in range(4, 44, 4)), *(f"nr_inodes={number}" for number in range(3, 19))]
 
 
+@pytest.mark.row("the disk is full when a job is queued")
 def test_a_file_system_that_is_full_at_any_write(ground: Ground, judge, mounts):
     def strike(room: str) -> bool:
         output = mounts.tmpfs(*["size=1m"] * room.startswith("nr"), room)

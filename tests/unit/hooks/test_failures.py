@@ -30,6 +30,7 @@ async def failing(monkeypatch, connect, error: Exception) -> SlurmUnreachableErr
     return caught.value
 
 
+@pytest.mark.row("nobody knows the login node's name")
 @pytest.mark.parametrize("number", NAMES)
 async def test_a_name_that_is_unknown_is_told_from_a_server_of_names_that_is_away(monkeypatch, connect, number):
     text, kind = NAMES[number]
