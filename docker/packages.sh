@@ -39,12 +39,11 @@ build() {
 }
 
 # uv does not read pip's settings, where the way to an index may be.
-index() {
-    local named=${PIP_INDEX_URL:-$("$home/tools/bin/python" -m pip config get global.index-url 2>/dev/null || true)}
-    printf '%s\n' "${named:-https://pypi.org/simple}"
-}
-
-uv() { UV_DEFAULT_INDEX=${UV_DEFAULT_INDEX:-$(index)} "$home/tools/bin/uv" --quiet "$@"; }
+uv() (
+    index=${UV_DEFAULT_INDEX:-${PIP_INDEX_URL:-$("$home/tools/bin/python" -m pip config get global.index-url 2>/dev/null || true)}}
+    [ -z "$index" ] || export UV_DEFAULT_INDEX=$index
+    "$home/tools/bin/uv" --quiet "$@"
+)
 
 # install END: a wheel's requirements are not "direct" to uv, so they are given once more, as the project's.
 install() {
