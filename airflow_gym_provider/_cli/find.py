@@ -73,9 +73,12 @@ class FoundRun:
         """Clusters that the config names."""
         return self.config.cluster.named_clusters if self.config else ()
 
-    def look(self, hook: SlurmHook) -> Look:
-        """Its benchmarks' directories, jobs and results, in one round trip. Raises as read_look and SlurmHook.run."""
-        script = look_script(self.run_dir, self.key, self.places, clusters=self.clusters, **hook.script_options)
+    def look(self, hook: SlurmHook, *, anybodys: bool = False) -> Look:
+        """Its benchmarks' directories, jobs and results, in one round trip; `anybodys` as of `look_script`. Raises as
+        read_look and SlurmHook.run.
+        """
+        options = {"clusters": self.clusters, "anybodys": anybodys, **hook.script_options}
+        script = look_script(self.run_dir, self.key, self.places, **options)
         return read_look(script, hook.run(script, _TIMEOUT), self.places)
 
     def limits(self, benchmark: str) -> Limits:

@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> Shown:
 
 
 def _rows(hook: SlurmHook, found: FoundRun) -> list[dict[str, Any]]:
-    look = found.look(hook)
+    look = found.look(hook, anybodys=True)
     for problem in look.problems:
         print(f"warning: {printable(problem)}", file=sys.stderr)
     return [_row(found, look.chains[place.benchmark]) for place in found.places]

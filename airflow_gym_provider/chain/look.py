@@ -71,6 +71,7 @@ def look_script(
     clusters: Sequence[str] = (),
     timing: Timing = DEFAULT_TIMING,
     writing: bool = False,
+    anybodys: bool = False,
     slurm_bin: str | None = None,
     login_profile: bool = False,
 ) -> RemoteScript:
@@ -78,7 +79,8 @@ def look_script(
 
     Where no directory is yet, accounting is not asked. It writes only what a killed submission has left undone:
     gym-job.json, and the end of temporary files; with `writing`, also 4 KB that it takes away again, to see whether it
-    could. Raises ValueError for a path or a cluster that cannot be one.
+    could. `anybodys`: also when another user of the cluster owns the directory, to show what lies there and act upon
+    none of it. Raises ValueError for a path or a cluster that cannot be one.
     """
     calls = [
         "local gym_names='' gym_plains='' gym_since='' gym_asked=' '\nlocal -A gym_ids=()",
@@ -91,7 +93,8 @@ def look_script(
         '[ -n "$gym_since" ] || return 0',
         *(survey_body(place.results, str(index)) for index, place in enumerate(places) if place.results),
     ]
-    body = program(("record", "look"), run_settings(run_dir, key), clusters, timing, calls)
+    run = run_settings(run_dir, key) | {"gym_anybodys": "1" if anybodys else ""}
+    body = program(("record", "look"), run, clusters, timing, calls)
     return RemoteScript.build(body, slurm_bin=slurm_bin, login_profile=login_profile, needs=("squeue", "sacct"))
 
 

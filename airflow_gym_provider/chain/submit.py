@@ -179,6 +179,11 @@ def check_run(frames: Frames) -> None:
             raise ForeignDirectoryError(
                 f"the run directory {owner}; nothing was written. Use another job.output_path, or start anew"
             )
+        if frame.arg(0) == "stranger":
+            raise ForeignDirectoryError(
+                f"{text}; nothing was read or written there. Have it removed, or use another job.output_path, best one "
+                "in which only you may make directories"
+            )
         if frame.arg(0) in ("failed", "busy"):
             error = BusyError if frame.arg(0) == "busy" else ChainError
             raise error(f"the run directory cannot be used: {told(text)}")

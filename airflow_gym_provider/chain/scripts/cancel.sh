@@ -1,9 +1,9 @@
 # The end of a chain's jobs, on somebody's request: known ids first and at once, then whatever else lives under its name.
 # shellcheck shell=bash disable=SC2154,SC2034,SC2317
 
-# gym_cancel_known: the ids the caller gave, else the chain's last one. Marked before: a look must know that it was us.
+# gym_cancel_known: the ids the caller gave, else the last one of a chain of ours. Marked before: a look must know that it was us.
 gym_cancel_known() {
-  if [ "${#gym_given[@]}" = 0 ]; then
+  if [ "${#gym_given[@]}" = 0 ] && gym_own "$gym_dir"; then
     mapfile -t gym_given < <(gym_read "$gym_dir/.gym_job_chain" 2>/dev/null | grep -Eo '^[0-9]+' | grep -Ex '[0-9]{1,10}' |
       tail -n 1)
   fi

@@ -25,6 +25,23 @@ gym_absent() {
   esac
 }
 
+# gym_own DIRECTORY: whether we made it. Where everybody may make directories (a /scratch like /tmp), somebody else may
+# have made one of that name before us, or a link that can be turned: what lies there would be run as ours. Where a file
+# server gives all files to one user, a file that we make tells; by its descriptor, for its name is theirs to give.
+gym_own() {
+  local owners
+  if [ -O "$1" ] && { [ ! -L "$1" ] || [ "$(stat -c %u -- "$1")" = "$EUID" ]; }; then return 0; fi
+  gym_stranger="$1 belongs to another user of the cluster, $(stat -c '%U (uid %u)' -- "$1")"
+  [ ! -L "$1" ] || return 1
+  owners=$(
+    set -C
+    exec 2>/dev/null
+    { stat -L -c %u -- "$1" /dev/fd/5; } 5>"$1/.gym_tmp.$_gym_nonce.own"
+  ) || return 1
+  rm -f "$1/.gym_tmp.$_gym_nonce.own"
+  [ "${owners%%$'\n'*}" = "${owners##*$'\n'}" ]
+}
+
 # gym_put FILE MODE: standard input becomes FILE, whole or not at all.
 gym_put() {
   local new="${1%/*}/.gym_tmp.$_gym_nonce.${1##*/}" said
@@ -68,7 +85,10 @@ gym_lock() {
   status=$?
   [ "$status" -gt 1 ] || return "$status"
   status=$(printf '%s' "$gym_lock_name" | cksum)
-  eval "exec $1>>\"/tmp/.gym-lock-$UID-${status%% *}\"" || return 2
+  status=/tmp/.gym-lock-$UID-${status%% *}
+  # Opening what somebody else put there could wait for ever (a pipe), or make a file elsewhere (a link).
+  if [ -L "$status" ] || { [ -e "$status" ] && ! { [ -f "$status" ] && [ -O "$status" ]; }; }; then return 2; fi
+  eval "exec $1>>\"\$status\"" || return 2
   flock -w "$gym_lock_seconds" "$1" || return $(($? > 1 ? 2 : 1))
 }
 

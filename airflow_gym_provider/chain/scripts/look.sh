@@ -6,6 +6,9 @@ gym_look_run() {
   local owner
   if gym_absent "$gym_run"; then
     gym_say_run absent ''
+  elif [ -z "$gym_anybodys" ] && [ -e "$gym_run" ] && ! gym_own "$gym_run"; then
+    gym_say_run stranger "$gym_stranger"
+    return 1
   elif ! owner=$(gym_read "$gym_run/.gym_owner" 2>&1); then
     gym_say_run failed "$owner"
     return 1

@@ -23,7 +23,16 @@ gym_entry() {
 # gym_claim: make the run directory ours, or say whose it is. Prints a frame unless all is well.
 gym_claim() {
   local message
-  if ! message=$(mkdir -p "$gym_run" 2>&1 && { : >>"$gym_run/.gym_run.lock"; } 2>&1); then
+  if ! message=$(mkdir -p "$gym_run" 2>&1); then
+    gym_say_run failed "$message"
+    return 1
+  fi
+  if ! gym_own "$gym_run"; then
+    gym_say_run stranger "$gym_stranger"
+    return 1
+  fi
+  chmod go-w -- "$gym_run" 2>/dev/null # an access list of the parent's may have given it to a whole group
+  if ! message=$({ : >>"$gym_run/.gym_run.lock"; } 2>&1); then
     gym_say_run failed "$message"
     return 1
   fi

@@ -24,11 +24,22 @@ gym_tell() { # OUTCOME [WORD...]; the text is in gym_message
 # gym_submit: the benchmark whose gym_ settings are set now. One frame says what came of it.
 gym_submit() {
   gym_lock_name=$gym_dir
-  if ! gym_message=$(mkdir -p "$gym_dir/logs" "$gym_dir/artifacts" 2>&1 && { : >>"$gym_dir/.gym_chain.lock"; } 2>&1); then
+  if ! gym_message=$(mkdir -p "$gym_dir" 2>&1 && gym_private && mkdir -p "$gym_dir/logs" "$gym_dir/artifacts" 2>&1 &&
+    { : >>"$gym_dir/.gym_chain.lock"; } 2>&1); then
     gym_tell failed
     return
   fi
   { gym_submit_locked; } 9>>"$gym_dir/.gym_chain.lock"
+}
+
+# gym_private: whether nobody but us may put another job.sh into the benchmark's directory; says why not.
+gym_private() {
+  if ! gym_own "$gym_dir"; then
+    printf '%s\n' "$gym_stranger"
+    return 1
+  fi
+  chmod go-w -- "$gym_dir" 2>/dev/null
+  return 0
 }
 
 gym_submit_locked() {
@@ -197,6 +208,10 @@ gym_sbatch_once() {
 gym_sbatch() {
   exec 3<&- 6>&- 7>&- 9>&-
   cd "$gym_dir" || exit 126
+  if ! gym_own .; then # exchanged since: job.sh is that of the directory in which we are
+    printf 'Unable to open job.sh: %s\n' "$gym_stranger" >&2
+    exit 126
+  fi
   umask "$gym_umask" # which the job inherits
   set -- "$(type -P timeout)" -k 5 "$gym_sbatch_seconds" "$(type -P sbatch)" --parsable "--job-name=$gym_name" \
     "--chdir=$gym_dir" ${gym_time:+"--time=$gym_time"} job.sh

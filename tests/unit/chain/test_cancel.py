@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 
@@ -142,3 +143,18 @@ def test_an_answer_that_never_came_is_reported_not_raised(chains, text):
 def test_what_is_no_job_id_is_refused(chains, word):
     with pytest.raises(ValueError, match=r"job id|cluster name"):
         cancel_script(chains.places, "x", job_ids={"gpqa": [word]})
+
+
+def test_no_job_that_another_users_directory_names_is_cancelled(chains, slurm):
+    other = slurm.add(name="training", state="RUNNING")
+    chains.directory().mkdir(parents=True)
+    (chains.directory() / ".gym_job_chain").write_text(f"{other}\n")
+    assert chains.cancel()["gpqa"].cancelled == (str(other),), "what we wrote there is believed"
+    slurm.set(other, state="RUNNING")
+    if os.geteuid() == 0:
+        os.chown(chains.directory(), 65534, 65534)
+    else:
+        chains.directory().rename(chains.directory().with_name("away"))
+        chains.directory().symlink_to("/usr")
+    assert chains.cancel()["gpqa"].cancelled == ()
+    assert slurm.live == [other]

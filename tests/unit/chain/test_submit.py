@@ -6,6 +6,7 @@ import base64
 import itertools
 import os
 import shutil
+import subprocess
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 from fakes.chains import JOB, Chains, modes, text_of
 
+import airflow_gym_provider.chain
 from airflow_gym_provider.chain import (
     Action,
     ChainKey,
@@ -23,6 +25,7 @@ from airflow_gym_provider.chain import (
 )
 from airflow_gym_provider.jobscript import quote
 
+SCRIPTS = Path(airflow_gym_provider.chain.__file__).with_name("scripts")
 TOOLS = (
     "awk",
     "base64",
@@ -474,6 +477,92 @@ def test_a_directory_that_nobody_of_us_made_is_never_touched(chains):
         with pytest.raises(ForeignDirectoryError, match="not made by this provider"):
             attempt()
     assert text_of(Path(chains.run_dir)).strip() == "mine"
+
+
+def anothers(path: Path) -> Path:
+    """A directory of another user's. Without root, who may give one away, it is a link to one that is there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if os.geteuid() == 0:
+        path.mkdir()
+        path.chmod(0o777)
+        os.chown(path, 65534, 65534)
+    else:
+        path.symlink_to("/usr")
+    return path
+
+
+def test_a_directory_that_another_user_has_made_before_us_is_neither_read_nor_written(chains, slurm):
+    run = anothers(Path(chains.run_dir))
+    if os.geteuid() == 0:  # whose directory it will be is no secret
+        (run / ".gym_owner").write_text(f"{chains.key.owner()}\n")
+    before = sorted(run.iterdir())
+    for attempt in (chains.look, chains.submit):
+        with pytest.raises(ForeignDirectoryError, match=r"belongs to another user of the cluster, .*job\.output_path"):
+            attempt()
+    assert sorted(run.iterdir()) == before
+    assert not slurm.calls("sbatch")
+    if os.geteuid() == 0:
+        assert chains.look(anybodys=True).exists, "it can be shown to people"
+
+
+def test_neither_is_what_a_link_of_another_user_leads_to(chains, slurm, tmp_path):
+    run, place = Path(chains.run_dir), tmp_path / "ours"
+    run.parent.mkdir()
+    place.mkdir()
+    run.symlink_to(place)
+    assert not chains.look().exists, "a link of our own is our own affair"
+    os.lchown(run, *((65534, 65534) if os.geteuid() == 0 else (-1, -1)))
+    if os.geteuid() != 0:
+        run.unlink()
+        anothers(run)
+    with pytest.raises(ForeignDirectoryError, match="another user"):
+        chains.submit()
+    assert list(place.iterdir()) == []
+
+
+def test_no_job_script_is_queued_from_a_benchmarks_directory_that_is_anothers(chains, slurm):
+    Path(chains.run_dir).mkdir(parents=True)
+    chains.submit(changes={"place": replace(chains.places[0], job_dir=f"{chains.run_dir}/other")})
+    anothers(chains.directory())
+    outcome = only(chains.submit())
+    assert (outcome.kind, "another user of the cluster" in outcome.text) == (OutcomeKind.FAILED, True)
+    assert len(slurm.jobs) == 1
+
+
+def test_no_job_script_is_queued_from_a_directory_that_was_exchanged_after_it_was_written(chains, slurm, tmp_path):
+    evil = anothers(tmp_path / "evil")
+    spies = tmp_path / "spies"
+    spies.mkdir()
+    exchange = f"mv {quote(str(chains.directory()))} {quote(str(tmp_path / 'gone'))}; mv {evil} {chains.directory()}"
+    # the last that is done before the call: waiting for the run's turn
+    (spies / "flock").write_text(
+        f'#!/bin/bash\n[ "${{@: -1}}" != 6 ] || {{ {exchange}; }}\nexec {shutil.which("flock")} "$@"\n'
+    )
+    (spies / "flock").chmod(0o755)
+    if os.geteuid() == 0:
+        (evil / "job.sh").write_text("#!/bin/bash\ntouch pwned\n")
+    chains.environ["PATH"] = f"{spies}:{slurm.environ['PATH']}"
+    assert only(chains.submit()).kind is not OutcomeKind.SUBMITTED
+    assert (slurm.jobs, slurm.calls("sbatch")) == ([], [])
+
+
+def test_a_file_server_that_calls_our_files_anothers_is_taken_by_its_word(chains, slurm, tmp_path):
+    said = tmp_path / "said"
+    said.mkdir()
+    script = f'{(SCRIPTS / "common.sh").read_text()}\ngym_own {quote(str(said))} && echo ours || echo "$gym_stranger"\n'
+    as_all = script.replace("[ -O ", "[ ! -e ")  # as root is not the owner there
+    ours = subprocess.run(["bash", "-s"], input=f"_gym_nonce=x\n{as_all}", text=True, capture_output=True, check=True)
+    assert (ours.stdout, list(said.iterdir())) == ("ours\n", [])
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o2775])
+def test_a_directory_that_an_access_list_gave_to_a_group_is_taken_back_before_a_job_script_lies_in_it(chains, mode):
+    for folder in (Path(chains.run_dir), chains.directory()):
+        folder.mkdir(parents=True)
+        folder.chmod(mode)
+        Path(chains.run_dir, ".gym_owner").write_text(f"{chains.key.owner()}\n")
+    chains.submit(chains.look())
+    assert [folder.stat().st_mode & 0o022 for folder in (Path(chains.run_dir), chains.directory())] == [0, 0]
 
 
 def test_an_empty_directory_left_by_a_killed_try_is_taken(chains):
