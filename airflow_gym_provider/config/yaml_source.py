@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from airflow_gym_provider.config.brought_in import has_token, literal, plain, restored
 from airflow_gym_provider.config.errors import Problem
 from airflow_gym_provider.config.scalars import Scalar, Unresolved, read_plain
 
@@ -126,6 +127,8 @@ class _Builder:
         return self._refuse_tag(node, path)
 
     def _scalar(self, node: yaml.ScalarNode, path: tuple[str, ...]) -> Any:
+        if has_token(node.value) and node.tag in (_PLAIN, _TAG + "str"):
+            return literal(restored(node.value))
         if node.tag == _PLAIN:
             return read_plain(node.value)
         kind = node.tag.removeprefix(_TAG)
@@ -162,7 +165,7 @@ class _Builder:
     def _key(self, node: yaml.Node, path: tuple[str, ...]) -> str | None:
         """Return a key as it was written: 2024 and on are names here, not a number and a boolean."""
         if isinstance(node, yaml.ScalarNode) and node.tag in (_PLAIN, _TAG + "str"):
-            return str(node.value)
+            return plain(restored(node.value)) if has_token(node.value) else str(node.value)
         self._problem(path, node, "a key must be plain text")
         return None
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.log import mask_secret
 from markupsafe import Markup
+from markupsafe import escape as markup_escape
 
 from airflow_gym_provider.config import SubmitConfig, SubmitConfigError, SubmitConfigWarning, load_submit_config
 from airflow_gym_provider.config.hiding import CREDENTIAL, shapes
@@ -71,12 +72,14 @@ def load_config(
 
 def _renderer(context: Context) -> Callable[[str], str]:
     """Jinja as in any template field of the DAG, but always to text: YAML is parsed by us. What an expression brings in
-    is no interpolation, and a line break in a param adds no lines to the file: who may fill in a form is not thereby to
-    read the worker's environment, or to write another config.
+    is text as well, and neither YAML nor an interpolation: who may fill in a form is not thereby to read the worker's
+    environment, or to write another config.
     """
     filled_in = _several_lines([dict(context.get("params") or {}), getattr(context.get("dag_run"), "conf", None)])
-    finalize = partial(_as_text, filled_in)
-    environment = context["dag"].get_template_env(force_sandboxed=True).overlay(finalize=finalize)
+    # With autoescape what a macro or a block gives is Markup: its text is the author's. What is brought in is not.
+    environment = context["dag"].get_template_env(force_sandboxed=True)
+    environment = environment.overlay(finalize=partial(_as_yaml, filled_in), autoescape=True)
+    environment.filters = {**environment.filters, **dict.fromkeys(("e", "escape", "forceescape"), _html)}
 
     def render(text: str) -> str:
         try:
@@ -88,6 +91,10 @@ def _renderer(context: Context) -> Callable[[str], str]:
     return render
 
 
+def _html(text: Any) -> str:
+    return str(markup_escape(text))
+
+
 def _several_lines(value: Any) -> set[str]:
     """All texts of more than one line in a value of JSON."""
     if isinstance(value, Mapping):
@@ -97,27 +104,30 @@ def _several_lines(value: Any) -> set[str]:
     return {value} if isinstance(value, str) and len(value.splitlines()) > 1 else set()
 
 
-def _as_text(filled_in: set[str], value: Any) -> Any:
-    """What an expression came to, as it stands in a file. What `tojson` has quoted is YAML as well, whatever it holds.
+def _as_yaml(filled_in: set[str], value: Any) -> Any:
+    """What an expression came to, as it stands in a file: a value of JSON or a text, and what is Markup as it is.
 
     Raises ValueError for one of the texts `filled_in` as it is.
     """
-    from airflow_gym_provider.config.show import escape
+    from airflow_gym_provider.config.brought_in import as_flow, as_token
 
     if isinstance(value, Markup):
-        return json.dumps(_each_text(json.loads(value), escape)) if "${" in value else value
+        return _quoted_by_tojson(value)
     if isinstance(value, str) and value in filled_in:
         raise ValueError("a param, or a value of the run's conf, has several lines; write {{ … | tojson }} for it")
-    text = str(value) if isinstance(value, str | list | tuple | dict) else ""
-    return escape(text) if "${" in text else value
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return Markup(as_flow(value) if isinstance(value, list | tuple | dict) else as_token(str(value)))  # noqa: S704
 
 
-def _each_text(value: Any, change: Callable[[str], str]) -> Any:
-    if isinstance(value, dict):
-        return {key: _each_text(item, change) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_each_text(item, change) for item in value]
-    return change(value) if isinstance(value, str) else value
+def _quoted_by_tojson(value: Markup) -> Markup:
+    from airflow_gym_provider.config.brought_in import as_flow, has_token
+
+    try:
+        flow = as_flow(json.loads(value))
+    except ValueError:
+        return value
+    return Markup(flow) if has_token(flow) else value  # noqa: S704
 
 
 def mask(values: Iterable[str]) -> None:

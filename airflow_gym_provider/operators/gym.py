@@ -7,6 +7,7 @@ come when a task runs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -87,6 +88,24 @@ class _GymOperator(BaseOperator):
     def forced_arguments(cls, given: Mapping[str, Any]) -> dict[str, Any]:
         """Operator arguments that are ours, whatever was given: a mapped operator takes them from `partial` alone."""
         return retry_arguments()
+
+    def render_template(
+        self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None
+    ) -> Any:
+        """As of every operator; but what a template brings into `config` or `overrides` is text, no interpolation.
+
+        Raises AirflowFailException where it cannot be that.
+        """
+        render = partial(super().render_template, content, context, seen_oids=seen_oids)
+        fields = [getattr(self, name, None) for name in ("config", "overrides")]
+        if content is None or not any(content is field for field in fields):
+            return render(jinja_env=jinja_env)
+        from airflow_gym_provider.operators._templates import without_interpolation
+
+        environment = jinja_env or self.get_template_env()
+        return without_interpolation(
+            lambda env: render(jinja_env=env), environment, overrides=content is fields[1] is not fields[0]
+        )
 
     def _rendered_environ(self, context: Context) -> dict[str, str]:
         """`environ` with its templates rendered. It is no template field: those are stored and shown."""

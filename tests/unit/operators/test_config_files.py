@@ -55,6 +55,77 @@ def test_a_param_of_several_lines_adds_no_line_to_a_file(load, text):
         assert found.driver.benchmarks["gpqa"].run == {"question": text}
 
 
+CANARY = "s3cret-canary"
+STRUCTURE = [
+    'm, env: {L: "host:CANARY"}, z: y',
+    'm", env: {L: "host:CANARY"}, z: "y',
+    "m', env: {L: 'host:CANARY'}, z: 'y",
+    ", env: {L: host:CANARY}, z:",
+    "m}, env: {L: host:CANARY}, z: {a: b",
+    r"\x24{oc.env:CANARY}",
+    "a: b #",
+    "&a *a !!python/object:x [",
+    "- a",
+    "a\\",
+]
+PLACES = [
+    "{{ params.text }}",
+    "'{{ params.text }}'",
+    '"{{ params.text }}"',
+    "{{ params.text | trim }}",
+    "{{ params.text ~ '' }}",
+    "{{ params.text | tojson }}",
+    "{% set x %}{{ params.text }}{% endset %}{{ x }}",
+    "{% macro m(x) %}'{{ x }}'{% endmacro %}{{ m(params.text) }}",
+]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("text", STRUCTURE)
+def test_whatever_a_param_holds_is_text_and_writes_no_config(load, place, text):
+    for written, run in ((place, {"question": text}), (f"m, all: [{place}, {place}]", None)):
+        found = load(written, params={"text": text}, environ={"CANARY": CANARY})
+        expected = run or {"question": "m", "all": [text, text]}
+        assert found.driver.benchmarks["gpqa"].run == expected
+        assert not found.secret_values() and not found.driver.env
+
+
+@pytest.mark.parametrize("place", ["'{{ params.text | tojson }}'", '"{{ params.text | tojson }}"'])
+@pytest.mark.parametrize("text", STRUCTURE)
+def test_what_is_quoted_twice_is_an_error_or_text(load, place, text):
+    try:
+        found = load(place, params={"text": text}, environ={"CANARY": CANARY})
+    except AirflowFailException as error:
+        assert CANARY not in str(error)
+    else:
+        assert list(found.driver.benchmarks["gpqa"].run) == ["question"] and not found.secret_values()
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("'{{ params.a }}{{ params.b }}'", "${oc.env:CANARY}"),
+        ("'costs ${{ params.b }}'", "costs ${oc.env:CANARY}"),
+        ("'costs {{ params.a }}{oc.env:CANARY}'", "costs ${oc.env:CANARY}"),
+        ("'{{ params.c }}${oc.env:OTHER}'", "\\word"),
+        ("'{{ params.d }}'", "${oc.env:CANARY}\ue0f2zz\ue0f3"),
+    ],
+)
+def test_an_interpolation_is_one_only_where_its_author_wrote_all_of_it(load, written, text):
+    params = {"a": "$", "b": "{oc.env:CANARY}", "c": "\\", "d": "\ue0f4\ue0f5oc.env:CANARY}\ue0f2zz\ue0f3"}
+    found = load(written, params=params, environ={"CANARY": CANARY, "OTHER": "word"})
+    assert found.driver.benchmarks["gpqa"].run == {"question": text}
+
+
+def test_words_numbers_and_lists_that_a_template_brings_in_are_what_they_look_like(load):
+    params = {"n": 5, "s": "5", "yes": "true", "none": None, "many": ["a", "b: c"], "map": {"k": {"x, y": 1.5}}}
+    for name, value in {"n": 5, "s": 5, "yes": True, "none": "None", "many": ["a", "b: c"]}.items():
+        assert load(f"{{{{ params.{name} }}}}", params=params).driver.benchmarks["gpqa"].run == {"question": value}
+    for name in ("n", "none", "many", "map"):
+        found = load(f"{{{{ params.{name} | tojson }}}}", params=params)
+        assert found.driver.benchmarks["gpqa"].run == {"question": params[name]}
+
+
 def test_jinja_in_a_file_is_rendered(load):
     assert load().job.output_path == "/out/2026-01-02"
 

@@ -7,8 +7,9 @@ from typing import ClassVar
 
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import TaskDeferred
+from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
+from airflow_gym_provider.config import load_submit_config
 from airflow_gym_provider.operators import _chain as chain_module
 from airflow_gym_provider.operators import _cluster as cluster_module
 from airflow_gym_provider.operators._chain import Waiting
@@ -106,6 +107,25 @@ def test_the_path_of_a_config_is_a_template_and_its_file_is_not_read_by_airflow(
     task.resolve_template_files()
     task.render_template_fields(context)
     assert task.config == str(tmp_path / "r1.yaml")
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize(("a", "b"), [("", "${oc.env:CANARY}"), ("$", "{oc.env:CANARY}"), ("\\", "\\${oc.env:CANARY}")])
+def test_what_a_template_brings_into_config_or_overrides_reads_no_environment(context, submit_config, native, a, b):
+    context |= {"params": {"a": a, "b": b}, "expanded_ti_count": None}
+    text = "{{ params.a }}{{ params.b }}"
+    submit_config["driver"]["benchmarks"]["gpqa"]["run"] |= {"given": text, "own": "${oc.env:OWN}", "many": [text]}
+    with DAG("d", schedule=None, render_template_as_native_obj=native) as dag:
+        task = GymEvalOperator(task_id="eval", config=submit_config, overrides=["@run.role=" + text])
+        bad = GymEvalOperator(task_id="bad", config=submit_config, overrides=["driver.benchmarks.gpqa.run.x=" + text])
+    context |= {"dag": dag}
+    task.render_template_fields(context)
+    config = load_submit_config(task.config, task.overrides, {"CANARY": "s3cret", "OWN": "own"})
+    run = config.driver.benchmarks["gpqa"].run
+    assert run == {"split": "benchmark", "given": a + b, "own": "own", "many": [a + b], "role": a + b}
+    assert config.secret_values() == {"own"}
+    with pytest.raises(AirflowFailException, match=r"'driver\.benchmarks\.gpqa\.run\.x'.* give it with .*@run\.KEY="):
+        bad.render_template_fields(context)
 
 
 def test_options_reach_the_chain(context):

@@ -48,7 +48,7 @@ def test_mistakes_of_the_config_come_as_they_are(run, submit_config):
 
 def test_a_value_from_environ_is_there_and_hidden(run, submit_config, monkeypatch):
     masked = []
-    monkeypatch.setattr("airflow_gym_provider.operators._config.mask_secret", masked.append)
+    monkeypatch.setattr("airflow_gym_provider.operators._config.mask_secret", masked.extend)
     submit_config["driver"]["env"] = {"HF_TOKEN": "host:HF_TOKEN"}
     submit_config["compute"]["c"]["forward_env"] = ["API_KEY"]
     given = {"HF_TOKEN": "CANARY-{{ ti.run_id }}", "API_KEY": "FORWARDED-{{ ti.run_id }}"}
