@@ -117,6 +117,11 @@ class SshSettings:
         if extra.get("private_key") and extra.get("key_file"):
             raise SlurmSettingsError(f"Connection {conn_id!r}: give key_file or private_key, not both")
         trust = _host_key_check(conn_id, extra)
+        if not conn.host and conn.password and (trust.get("trust_strangers") or not trust.get("check_host_key", True)):
+            raise SlurmSettingsError(
+                f"Connection {conn_id!r} has a password, no host, and takes any host key: whoever writes a config could "
+                "have the password sent to a host of theirs. Give the connection its host or a host_key, or use a key"
+            )
         return cls(
             conn_id=conn_id,
             host=host,

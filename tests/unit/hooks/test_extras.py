@@ -62,3 +62,20 @@ def test_a_number_is_the_text_that_it_is_written_as():
 @pytest.mark.parametrize(("given", "read"), [("a, b,", ("a", "b")), (["a", "b"], ("a", "b")), (None, ()), ("", ())])
 def test_ciphers_are_a_list_or_a_text(given: Any, read: tuple[str, ...]):
     assert settings({"ciphers": given}).ciphers == read
+
+
+@pytest.mark.parametrize(
+    "extra", [{"no_host_key_check": True}, {"allow_host_key_change": "true"}, {"known_hosts": "none"}]
+)
+def test_no_config_can_have_a_password_sent_to_a_host_of_its_own(extra: dict[str, Any]):
+    def read(hostname: str | None = "evil.example", **parts: Any) -> SshSettings:
+        conn = Connection(**({"conn_id": "eos", "conn_type": "slurm", "extra": json.dumps(extra)} | parts))
+        return SshSettings.read(conn, conn.extra_dejson, hostname)
+
+    with pytest.raises(SlurmSettingsError, match="Give the connection its host or a host_key") as caught:
+        read(password="swordfish")
+    assert "swordfish" not in str(caught.value)
+    assert read(password="swordfish", host="login").host == "login"
+    assert read().host == "evil.example"  # a key is shown to nobody
+    extra = {"host_key": "ssh-ed25519 AAAA"}
+    assert read(password="swordfish").host == "evil.example"
