@@ -46,10 +46,11 @@ class Samples:
             if self.spread.processes(part):
                 if part in ages:
                     self.add(f"heartbeat of {part} ago, s", float(ages[part]))
-                self.add(f"memory of {part}, MB", self._memory(part))
+                self._weigh(part, self.spread.processes(part))
         for part in self.spread.workers:
-            if self.spread.processes(part):
-                self.add(f"memory of {part}, MB", self._memory(part, own_children_only=True))
+            # without the tasks, which come and go
+            leader, pids = self.spread.leader(part), self.spread.processes(part)
+            self._weigh(part, [pid for pid in pids if pid == leader or _parent(pid) == leader])
 
     def timed(self, name: str, ask: Callable[[], object]) -> None:
         begin = time.monotonic()
@@ -65,13 +66,12 @@ class Samples:
             cursor.execute(query)
             return cursor.fetchall()
 
-    def _memory(self, part: str, *, own_children_only: bool = False) -> float:
-        """Of all processes, shared pages counted once. Of a worker without the tasks, which come and go."""
-        leader = self.spread.leader(part)
-        pids = self.spread.processes(part)
-        if own_children_only:
-            pids = [pid for pid in pids if pid == leader or _parent(pid) == leader]
-        return sum(map(_memory_of, pids)) / 1024
+    def _weigh(self, part: str, pids: list[int]) -> None:
+        """All together, with shared pages counted once; and the largest, which forks do not make smaller."""
+        found = [(values["Pss"], values["Rss"]) for pid in pids if (values := _memory_of(pid))]
+        if found:
+            self.add(f"memory of {part}, MB", sum(shared for shared, _ in found) / 1024)
+            self.add(f"largest process of {part}, MB", max(whole for _, whole in found) / 1024)
 
     def values(self, name: str, after: float = 0.0, before: float = float("inf")) -> numpy.ndarray:
         return numpy.array([value for at, value in self.found[name] if after <= at < before])
@@ -126,10 +126,10 @@ def _parent(pid: int) -> int:
         return 0
 
 
-def _memory_of(pid: int) -> int:
-    """KB."""
+def _memory_of(pid: int) -> dict[str, int]:
+    """Kind of memory to KB; empty for a process that has ended."""
     try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
     except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
+        return {}
+    return {name: int(value.split()[0]) for name, _, value in (line.partition(":") for line in lines)}

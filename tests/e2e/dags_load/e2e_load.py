@@ -20,3 +20,10 @@ with DAG("e2e_load_many", default_args=DEFAULTS, **MOST):
 with DAG("e2e_load_inside", default_args=DEFAULTS, **MOST):
     # In the workers all the time, and there must be some in each of them.
     GymEvalOperator.partial(task_id="inside", deferrable=False).expand(benchmark=["in0", "in1", "in2", "in3"])
+
+with DAG("e2e_load_told", default_args=DEFAULTS):
+    GymEvalOperator(task_id="told", benchmark="told")
+
+with DAG("e2e_load_killed", default_args=DEFAULTS):
+    GymEvalOperator(task_id="deferred", benchmark="killed")
+    GymEvalOperator(task_id="in_worker", benchmark="killed", deferrable=False)
