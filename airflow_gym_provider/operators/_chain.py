@@ -22,7 +22,7 @@ from airflow_gym_provider.operators._evidence import Evidence, check_there, gath
 from airflow_gym_provider.operators._finish import finished
 from airflow_gym_provider.operators._held import HeldChain
 from airflow_gym_provider.operators._memory import MAX_SILENT, SUCCESS, clear_number
-from airflow_gym_provider.operators._plan import ChainPlan
+from airflow_gym_provider.operators._plan import ChainPlan, models_of
 from airflow_gym_provider.operators._results import log_tails, place_values, result_values
 from airflow_gym_provider.operators._timeline import chain_values, leave_chain
 from airflow_gym_provider.results import recount
@@ -58,13 +58,14 @@ class ChainTask(HeldChain):
         self._results_since: float | None = None
         self._store_was_lost = False
         self._place_is_known = False
+        self._is_cleared = False
 
     # -- ways in --------------------------------------------------------------------------------------------------
 
     def start(self) -> Waiting | dict[str, Any]:
         """A new try: the result when everything is there already, else the job to wait for."""
         fresh = not self.memory.max_tries
-        cleared = self.memory.begin(self.context, self.arguments.retries, time.time())
+        cleared = self._is_cleared = self.memory.begin(self.context, self.arguments.retries, time.time())
         self._store_was_lost = fresh and cleared
         if self.memory.starts > MAX_SILENT:
             raise ChainStopped(
@@ -113,7 +114,7 @@ class ChainTask(HeldChain):
             if seen.decision.reason != said:
                 said = seen.decision.reason
                 self.log.info("%s", said)
-            if seen.decision.action is Action.DONE and not self._begin_anew():
+            if seen.decision.action is Action.DONE and not self._begin_anew(seen):
                 return self._green(seen)
             step = self._act(seen, may_submit=may_submit)
             if step is not None:
@@ -129,7 +130,7 @@ class ChainTask(HeldChain):
         if decision.action is Action.SUBMIT:
             if not may_submit:
                 self._again(seen)
-            return self._submit(seen)
+            return None if self._leave_other_models(seen) else self._submit(seen)
         if decision.action is Action.STOP:
             if seen.ours and not self.here()[0].bounds.resumable:
                 self._run_again(seen, may_submit=may_submit)
@@ -154,8 +155,31 @@ class ChainTask(HeldChain):
         self.check_killed()
         return seen
 
-    def _begin_anew(self) -> bool:
-        """A green task was cleared after its memory had been purged: its finished directory is not what is wanted."""
+    def _leave_other_models(self, seen: Evidence) -> bool:
+        """Whether the rollouts there are of other models than the config, or what a template in it came to, names now.
+        Then no job goes on with them: the chain begins anew, in a directory of its own.
+        """
+        plan, _ = self.here()
+        before, now = self.memory.models, models_of(self.config or self.load(), plan.benchmark)
+        self.memory.models = now  # saved before a job is asked for
+        done = seen.verdict.done if seen.verdict is not None else 0
+        if not before or before == now or not done:
+            return False
+        told = f"the {done} rollouts in {plan.spec.rollouts_path} are of {before}, and the config names {now} now"
+        if not plan.results_are_its_own:
+            self.memory.models = before
+            raise ChainStopped(f"{told}. Move them away, or name another output_jsonl_fpath, and clear the task")
+        self.log.warning("%s: starting anew, in another directory", told)
+        self.memory.renew(self.memory.generation + 1)
+        self.prepare()
+        return True
+
+    def _begin_anew(self, seen: Evidence) -> bool:
+        """A green task was cleared after its memory had been purged: its finished directory is not what is wanted. Nor
+        are results that came after a red end, when who cleared the task wants another model.
+        """
+        if self._is_cleared and not self._store_was_lost:
+            return bool(self.memory.models) and self._leave_other_models(seen)
         if not self._store_was_lost:
             return False
         self._store_was_lost = False

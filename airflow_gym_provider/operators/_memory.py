@@ -32,7 +32,8 @@ class ChainMemory:
     for the budget to begin with the next submission. `place` is where the chain was last seen: how to kill it. `lost`
     is the job that a trigger has waited for in vain: the try that replaces it must not wait for it again. `held` is the
     job that was last waited for: when nothing is left of it, its directory has vanished. `asked` is the directory in
-    which a job was last asked for: there may be one, also when nobody has heard the answer.
+    which a job was last asked for: there may be one, also when nobody has heard the answer. `models` is what that job
+    was to evaluate.
     """
 
     max_tries: int = 0
@@ -48,6 +49,7 @@ class ChainMemory:
     lost: str = ""
     held: str = ""
     asked: str = ""
+    models: str = ""
     place: dict[str, Any] = field(default_factory=dict)
     _store: Any = field(default=None, repr=False, compare=False)
 

@@ -119,6 +119,13 @@ def make_limits(config: SubmitConfig, benchmark: str) -> Limits:
     )
 
 
+def models_of(config: SubmitConfig, benchmark: str) -> str:
+    """The models that a benchmark is evaluated with, for people: of two that differ the rollouts are no one result."""
+    found = {name: str(getattr(service, "model", "") or "") for name, service in config.deployed_services.items()}
+    found["policy_model_name"] = str(config.driver.benchmarks[benchmark].run.get("policy_model_name") or "")
+    return ", ".join(f"{name} {model}" for name, model in found.items() if model)
+
+
 def check_stayed(place: str, asked: str) -> None:
     """Raise ChainError when this try would look for its job in another `place` than that in which the one before has
     `asked` for it: a second one would run. A config that names the environment or the home of the worker does that

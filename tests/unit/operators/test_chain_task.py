@@ -1,5 +1,6 @@
 """One try of one chain, on a cluster that is a list of looks."""
 
+import copy
 import json
 import logging
 from contextlib import suppress
@@ -488,6 +489,70 @@ def test_where_a_job_was_asked_for_no_other_directory_will_do_until_a_clear(clus
         task(config=submit_config | ELSEWHERE).start()
     context["ti"].max_tries += 2
     assert task(config=submit_config | ELSEWHERE).start() == Waiting("7")
+
+
+def with_model(config, name):
+    policy = config["services"]["policy"] | {"model": name}
+    gpqa = config["driver"]["benchmarks"]["gpqa"] | {"resumable": True}
+    made = {"services": {"policy": policy}, "driver": config["driver"] | {"benchmarks": {"gpqa": gpqa}}}
+    return copy.deepcopy(config | made)
+
+
+def test_a_resumed_chain_never_adds_rollouts_of_another_model_to_those_that_are_there(cluster, task, submit_config):
+    first, second = with_model(submit_config, "step-7"), with_model(submit_config, "step-8")
+    cluster.looks = [look()]
+    cluster.outcomes = [SUBMITTED, SUBMITTED, SUBMITTED]
+    chain = task(config=first)
+    chain.start()
+    cluster.looks = [look(job(7, Ending.TIMEOUT, elapsed=60), verdict=MISSING)]
+    same = task(config=first)
+    same.start()
+    assert same.plan == chain.plan, "the same model goes on with them"
+    cluster.looks = [look(job(7, Ending.TIMEOUT, elapsed=60), verdict=MISSING), look()]
+    other = task(config=second)
+    assert other.start() == Waiting("7")
+    assert (other.plan.key["generation"], other.plan.run_dir == chain.plan.run_dir) == (1, False)
+
+
+def test_a_config_that_named_a_wrong_model_is_put_right_where_no_rollouts_are(cluster, task, submit_config):
+    cluster.looks = [look()]
+    cluster.outcomes = [SUBMITTED, SUBMITTED]
+    chain = task(config=with_model(submit_config, "no-such"))
+    chain.start()
+    cluster.looks = [look(job(7, Ending.FAILED, exit_code=1), verdict=Verdict(False, "no rollouts", 0, None))]
+    right = task(config=with_model(submit_config, "step-8"))
+    right.start()
+    assert right.plan.run_dir == chain.plan.run_dir
+
+
+@pytest.mark.parametrize(("model", "anew"), [("step-7", False), ("step-8", True)])
+def test_results_that_came_after_a_red_end_count_after_a_clear_for_their_own_model(
+    cluster, task, context, submit_config, model, anew
+):
+    cluster.looks = [look()]
+    cluster.outcomes = [SUBMITTED, SUBMITTED]
+    task(config=with_model(submit_config, "step-7")).start()
+    context["ti"].max_tries += 2
+    cluster.looks = [look(job(7, Ending.COMPLETED), verdict=DONE), look()]
+    chain = task(config=with_model(submit_config, model))
+    assert (chain.start() == Waiting("7"), chain.plan.key["generation"]) == (anew, int(anew))
+
+
+def test_rollouts_of_another_model_in_a_place_that_is_not_the_chains_stop_it(cluster, task, submit_config):
+    def config(name):
+        made = with_model(submit_config, name)
+        made["driver"]["benchmarks"]["gpqa"]["run"]["output_jsonl_fpath"] = "/shared/rollouts.jsonl"
+        return made
+
+    cluster.looks = [look()]
+    cluster.outcomes = [SUBMITTED]
+    task(config=config("step-7")).start()
+    cluster.looks = [look(job(7, Ending.TIMEOUT, elapsed=60), verdict=MISSING)]
+    for _ in range(2):
+        with pytest.raises(
+            ChainStopped, match=r"97 rollouts in /shared/rollouts\.jsonl are of .*step-7.* step-8 now\. M"
+        ):
+            task(config=config("step-8")).start()
 
 
 @pytest.mark.parametrize("kind", [OutcomeKind.FAILED, OutcomeKind.REFUSED])
