@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from airflow_gym_provider.chain.identity import is_elsewhere
 from airflow_gym_provider.chain.place import ChainPlace
 from airflow_gym_provider.slurm.accounting import JobRow, parse_sacct
 from airflow_gym_provider.slurm.jobs import JobRef, JobStatus
@@ -62,15 +63,15 @@ def known_job(ref: JobRef, clusters: Iterable[ClusterRows]) -> JobStatus:
 def unrecorded(place: ChainPlace, recorded: Sequence[JobRef], clusters: Iterable[ClusterRows]) -> tuple[JobRef, ...]:
     """Jobs of this chain that its directory does not name, oldest first.
 
-    Those with the chain's own name, whatever their state; and live ones in the benchmark's directory with the job
-    script's name, which somebody submitted by hand.
+    Those with the chain's own name, whatever their state, unless they lie in another chain's run directory; and live
+    ones in the benchmark's directory with the job script's name, which somebody submitted by hand.
     """
     known = {ref.job_id for ref in recorded}  # alone: a federation's cluster may be asked under two names
     found: dict[str, JobRef] = {}
     for rows in clusters:
         seen: list[JobRow | QueueRow] = [*rows.by_name, *rows.queue]
         for row in seen:
-            ours = row.name == place.job_name
+            ours = row.name == place.job_name and not is_elsewhere(row.work_dir, place.job_dir)
             by_hand = row.name == place.plain_name and row.work_dir == place.job_dir and is_live(row.state)
             if (ours or by_hand) and row.base_id not in known:
                 ref = JobRef(row.base_id, rows.cluster, row.work_dir or place.job_dir)

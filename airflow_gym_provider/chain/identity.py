@@ -9,11 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import posixpath
+import re
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 MAX_JOB_NAME = 200
 """Longest job name we ask Slurm for. Slurm stores 1024 characters at most; accounting and people prefer less."""
+
+_RUN_DIR = re.compile(r"/(gym-job-[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6})/[^/]+/?$")
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,17 @@ def run_dir_name(key: ChainKey, stamp: datetime) -> str:
     if stamp.tzinfo is None:
         raise ValueError(f"the stamp of a run directory needs a time zone: {stamp.isoformat()} has none")
     return f"gym-job-{stamp.astimezone(UTC):%Y%m%dT%H%M%SZ}-{key.digest(6)}"
+
+
+def is_elsewhere(work_dir: str, job_dir: str) -> bool:
+    """Whether a job in `work_dir` is another chain's than that of `job_dir`, although it may have the same name: eight
+    digits tell names apart, and whoever starts DAG runs may choose an id until they are those of another's job.
+
+    It is when it lies in a run directory of another name. No more than that is compared: Slurm may know the way there
+    under another. As `gym_elsewhere` of scripts/common.sh.
+    """
+    found = _RUN_DIR.search(work_dir)
+    return found is not None and found[1] != posixpath.basename(posixpath.dirname(job_dir))
 
 
 def run_dir(output_path: str, key: ChainKey, stamp: datetime) -> str:

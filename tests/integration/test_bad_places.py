@@ -246,12 +246,14 @@ def test_results_that_come_late_are_waited_for(finished: Task):
 
 def test_results_that_may_not_be_read_are_not_taken_for_missing(finished: Task):
     (finished.job_dir / "artifacts").chmod(0o700)
+    os.chown(finished.run_dir, 65534, 65534)
     finished.before = AS_SOMEBODY_ELSE
     end = finished.woken()
     assert (end.how, end.delay) == ("again", 15)
     assert f"{finished.job_dir}/artifacts/rollouts.jsonl is unreadable (Permission denied)" in end.reason
     assert "no retry counted" in end.reason
     finished.before = ""
+    os.chown(finished.run_dir, os.geteuid(), os.getegid())
     assert finished.start().how == "green"
 
 

@@ -148,7 +148,7 @@ gym_queue() {
       fi
       id=${id%%[+_]*}
       case $name in
-        "$gym_name") ;;
+        "$gym_name") ! gym_elsewhere "$dir" || continue ;;
         "$gym_plain") [ "$dir" = "$gym_dir" ] || [ "$dir" = "${real:-/}" ] || continue ;;
         *) continue ;;
       esac
@@ -163,6 +163,14 @@ gym_queue() {
       return 1
     fi
   done
+}
+
+# gym_elsewhere DIRECTORY: whether a job of our name there is another chain's: it lies in a run directory of another name.
+# Eight digits tell names apart, and whoever starts DAG runs may choose an id until they are those of another's job. No
+# more than the name is compared: Slurm may know the way there under another.
+gym_elsewhere() {
+  local run=${gym_dir%/*}
+  [[ $1 =~ /(gym-job-[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6})/[^/]+/?$ ]] && [ "${BASH_REMATCH[1]}" != "${run##*/}" ]
 }
 
 # gym_whole FIRST LAST MORE: whether a row has come whole: it begins with the id of a job or step, and ends with it.

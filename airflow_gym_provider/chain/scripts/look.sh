@@ -6,7 +6,7 @@ gym_look_run() {
   local owner
   if gym_absent "$gym_run"; then
     gym_say_run absent ''
-  elif [ -z "$gym_anybodys" ] && [ -e "$gym_run" ] && ! gym_own "$gym_run"; then
+  elif [ -z "$gym_anybodys" ] && [ -r "$gym_run" ] && [ -x "$gym_run" ] && ! gym_own "$gym_run"; then
     gym_say_run stranger "$gym_stranger"
     return 1
   elif ! owner=$(gym_read "$gym_run/.gym_owner" 2>&1); then
@@ -34,6 +34,7 @@ gym_look() {
   gym_show marks .gym_cancelled
   gym_show walltime .gym_accumulated_walltime
   gym_show retries .gym_infra_retries
+  gym_show task .gym_task
   while IFS=$' ;\r' read -r id _; do
     [[ $id =~ ^[0-9]{1,10}$ ]] || continue
     cluster=$(gym_cluster_of "$id")

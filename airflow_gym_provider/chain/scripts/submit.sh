@@ -147,7 +147,7 @@ gym_wait() { # SECONDS
 
 # gym_in_accounting SINCE: look for an unrecorded job of our name that ended already. Fails, and says why, unless none is.
 gym_in_accounting() {
-  local cluster rows id state name last more
+  local cluster rows id state dir name last more
   for cluster in "${gym_clusters[@]}"; do
     if ! rows=$(gym_sacct "$cluster" "--name=$gym_name" "--starttime=$(gym_utc "$1")") ||
       [[ $rows == *error:* || $rows != JobID* && $rows != *$'\n'JobID* ]]; then
@@ -155,7 +155,7 @@ gym_in_accounting() {
       gym_message="a submission was cut off, and sacct cannot say what came of it: $rows" gym_tell wait "$gym_quiet_seconds"
       return 1
     fi
-    while IFS=$gym_separator read -r id state _ _ _ _ _ _ _ _ _ _ name last more; do
+    while IFS=$gym_separator read -r id state _ _ _ _ _ _ _ _ _ dir name last more; do
       [ -n "$state$name$last" ] && [ "$id" != JobID ] || continue
       if ! gym_whole "$id" "$last" "$more"; then
         gym_message="a submission was cut off, and the answer of sacct is damaged: ${id:0:40} ${state:0:40}"
@@ -163,7 +163,7 @@ gym_in_accounting() {
         return 1
       fi
       id=${id%%+*}
-      if [[ $id =~ ^[0-9]+$ ]]; then gym_over+="$id ${cluster:--}"$'\n'; fi
+      if [[ $id =~ ^[0-9]+$ ]] && ! gym_elsewhere "$dir"; then gym_over+="$id ${cluster:--}"$'\n'; fi
     done < <(printf '%s\n' "$rows")
   done
   gym_write_found

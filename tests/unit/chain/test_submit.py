@@ -392,6 +392,31 @@ def test_jobs_of_other_chains_are_not_ours(chains, slurm):
     assert only(chains.submit(chains.look())).kind is OutcomeKind.SUBMITTED
 
 
+def test_a_job_of_our_name_in_another_chains_directory_is_neither_taken_up_nor_cancelled_nor_judged(chains, slurm):
+    # 32 bits of a name are soon found by who may choose a run's id; or the run was deleted, and made again later
+    elsewhere = "/other/gym-job-20260131T080510Z-012345/gpqa"
+    ended = slurm.add(name=chains.places[0].job_name, dir=elsewhere, state="FAILED", squeue=False)
+    running = slurm.add(name=chains.places[0].job_name, dir=elsewhere, state="RUNNING")
+    look = chains.look()
+    assert look.chains["gpqa"].found == ()
+    slurm.plan("sbatch", {"rc": 1, "stderr": "sbatch: error: Socket timed out on send/recv operation"})
+    assert only(chains.submit(look)).kind is OutcomeKind.WAIT, "neither is what an unclear sbatch has made"
+    chains.age_intent()
+    outcome = only(chains.submit(chains.look()))
+    assert (outcome.kind, chains.look().chains["gpqa"].ids) == (OutcomeKind.SUBMITTED, (outcome.job_id,))
+    assert outcome.job_id not in (str(ended), str(running))
+    slurm.set(int(outcome.job_id), state="COMPLETED")
+    assert chains.cancel()["gpqa"].cancelled == ()
+    assert slurm.live == [running]
+
+
+def test_a_job_of_ours_is_found_under_whatever_way_slurm_knows_to_its_directory(chains, slurm):
+    name = f"/net/disk{chains.places[0].job_dir}"
+    job_id = slurm.add(name=chains.places[0].job_name, dir=name, state="RUNNING")
+    assert chains.look().chains["gpqa"].found == (str(job_id),)
+    assert only(chains.submit(chains.look())).kind is OutcomeKind.ADOPTED
+
+
 def test_an_ended_job_found_unrecorded_is_recorded_before_the_next(chains, slurm):
     place = chains.places[0]
     chains.submit()
