@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 import re
 import shlex
+import unicodedata
 from collections.abc import Iterable, Iterator
 from urllib.parse import quote, quote_plus
 
@@ -20,7 +22,10 @@ _FEWEST_DIGITS = 8
 # What bash's own %q escapes one by one.
 _BASH_SPECIAL = re.compile(r"""^[#~]|(?<=[=:])~|[ \t!"$&'()*,;<>?\[\\\]^`{|}]""")
 _LONGEST_ENCODED = 16 * 1024
+_MOST_LINES = 8
+_LONGEST_WRAPPED = 4 * 1024
 _FEWEST_ENCODED = 8
+_PERCENT = re.compile("%[0-9A-F]{2}")
 # Settings rather than secrets, and in every other line of a log.
 _WORDS = frozenset({"false", "dummy", "empty", "default", "debug", "local", "localhost"})
 
@@ -36,14 +41,18 @@ def shapes(values: Iterable[str], shortest: int = SHORTEST) -> list[str]:
     """What to look for in a text that may hold one of these values; longer texts come first.
 
     A value itself; each of its lines, as most texts are read line by line; and both within JSON, a Python `repr`, a
-    shell word, a URL and base64, alone or behind a name as in HTTP's basic authentication. Values that are not
-    `worth_hiding` are left out; of those above 16 KB only the plain lines and those within JSON are told.
+    shell word, YAML, HTML, a URL and base64, alone or behind a name as in HTTP's basic authentication; within JSON or a
+    `repr` that is itself written as JSON or a `repr`; and with its accents composed or not. Values that are not
+    `worth_hiding` are left out; of those above 16 KB only the plain lines and those within JSON are told, and of those
+    of more than 8 lines the lines as they are and within JSON, since whoever looks for them does so for each.
     """
     found: set[str] = set()
     for value in values:
         if worth_hiding(value, shortest):
-            pieces = {value, *(line.strip("\r") for line in value.split("\n"))}
-            found.update(shape for piece in pieces if worth_hiding(piece, shortest) for shape in _shapes(piece))
+            found.update(_all_shapes(value))
+            lines = [line.strip("\r") for line in value.split("\n")]
+            of_line = _all_shapes if len(lines) <= _MOST_LINES else _plain_shapes
+            found.update(shape for line in lines if worth_hiding(line, shortest) for shape in of_line(line))
     return sorted((text for text in found if len(text) >= shortest), key=lambda text: (-len(text), text))
 
 
@@ -54,18 +63,48 @@ def hide(text: str, values: Iterable[str], shortest: int = SHORTEST, by: str = S
     return text
 
 
-def _shapes(text: str) -> Iterator[str]:
-    yield text
-    yield json.dumps(text)[1:-1]
-    yield json.dumps(text, ensure_ascii=False)[1:-1]
+def _plain_shapes(text: str) -> Iterator[str]:
+    for spelt in {text, unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text)}:
+        yield spelt
+        yield from _as_json(spelt)
+
+
+def _all_shapes(text: str) -> Iterator[str]:
+    yield from _plain_shapes(text)
     if len(text) > _LONGEST_ENCODED:
         return
-    yield repr(text)[1:-1]
+    data = text.encode("utf-8", "surrogateescape")
+    if text.count("\n") < _MOST_LINES:
+        yield from _quoted(text, data)
+    for url in (quote(text, safe=""), quote(text), quote_plus(text)):
+        yield from (url, _PERCENT.sub(lambda found: found[0].lower(), url))
+    yield from _base64(data)
+    if len(data) <= _LONGEST_WRAPPED:
+        yield from _wrapped_base64(data)
+
+
+def _quoted(text: str, data: bytes) -> Iterator[str]:
+    for inner in (repr(text)[1:-1], *_as_json(text)):
+        yield from (inner, repr(inner)[1:-1], *_as_json(inner))
+    yield from (repr(data)[2:-1], repr(data + b"'")[2:-2], repr(text + "'")[1:-2])
+    yield from _in_bash(text, data)
+    yield text.replace("'", "''")
+    yield from (html.escape(text, quote=False), html.escape(text), html.escape(text).replace("&#x27;", "&#39;"))
+
+
+def _as_json(text: str) -> Iterator[str]:
+    yield json.dumps(text)[1:-1]
+    yield json.dumps(text, ensure_ascii=False)[1:-1]
+    yield json.dumps(text)[1:-1].replace("/", "\\/")
+
+
+def _in_bash(text: str, data: bytes) -> Iterator[str]:
+    """As a word of %q, of a script of ours, of `export -p`, and of bash in a locale that lacks its characters."""
     yield text.replace("'", "'\\''")
     yield _BASH_SPECIAL.sub(r"\\\g<0>", text)
     yield shlex.quote(text).removeprefix("'").removesuffix("'")
-    yield from (quote(text, safe=""), quote(text), quote_plus(text))
-    yield from _base64(text.encode("utf-8", "surrogateescape"))
+    yield re.sub(r"[\\\"$`]", r"\\\g<0>", text)
+    yield "".join(f"\\{byte:03o}" if byte > 0x7E else f"\\{byte:c}" if byte in b"\\'" else chr(byte) for byte in data)
 
 
 def _base64(data: bytes) -> Iterator[str]:
@@ -78,6 +117,14 @@ def _base64(data: bytes) -> Iterator[str]:
         text = whole[first : (before + len(data)) * 8 // 6]
         if len(text) >= _FEWEST_ENCODED:
             yield from (text, text.translate(_URL_SAFE))
+
+
+def _wrapped_base64(data: bytes) -> Iterator[str]:
+    """In lines of 64 or 76 characters, as openssl and base64 write what is longer."""
+    for size in (48, 57):
+        lines = [base64.b64encode(data[at : at + size]).decode().rstrip("=") for at in range(0, len(data), size)]
+        if len(lines) > 1:
+            yield from (line for line in lines if len(line) >= _FEWEST_ENCODED)
 
 
 _URL_SAFE = str.maketrans("+/", "-_")

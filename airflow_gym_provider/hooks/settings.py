@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Connection
 
 DEFAULT_POLL_FLOOR = 30.0
+_OF_A_SHELL = "'`\"$\\;&<>|(){}"
 _TEXTS = ("key_file", "private_key", "private_key_passphrase", "passphrase", "host_key", "known_hosts")
 
 
@@ -41,6 +42,18 @@ def text_extra(conn_id: str, name: str, value: object) -> str:
         # its value may be a secret
         raise SlurmSettingsError(f"Connection {conn_id!r}: extra {name!r} is {type(value).__name__}, it must be text")
     return str(value).strip()
+
+
+def _word_of_ssh(conn_id: str, what: str, value: str) -> str:
+    """A host or a login. `~/.ssh/config` may put it into a line for a shell (`ProxyCommand`, `Match exec`), so what
+    means something there is refused, as by `ssh` itself. Raises SlurmSettingsError.
+    """
+    if value.startswith("-") or not value.isprintable() or any(c.isspace() or c in _OF_A_SHELL for c in value):
+        raise SlurmSettingsError(
+            f"Connection {conn_id!r}: its {what} is {value!r}, which ssh could not be given: it must not begin with '-' "
+            f"or hold blanks or any of {_OF_A_SHELL}"
+        )
+    return value
 
 
 def _flag(value: object) -> bool:
@@ -114,19 +127,21 @@ class SshSettings:
         host = conn.host or hostname
         if not host:
             raise SlurmSettingsError(f"Connection {conn_id!r} has no host, and the config no compute.<name>.hostname")
+        login = _word_of_ssh(conn_id, "login", conn.login or "") or None
         if extra.get("private_key") and extra.get("key_file"):
             raise SlurmSettingsError(f"Connection {conn_id!r}: give key_file or private_key, not both")
         trust = _host_key_check(conn_id, extra)
         if not conn.host and conn.password and (trust.get("trust_strangers") or not trust.get("check_host_key", True)):
             raise SlurmSettingsError(
-                f"Connection {conn_id!r} has a password, no host, and takes any host key: whoever writes a config could "
-                "have the password sent to a host of theirs. Give the connection its host or a host_key, or use a key"
+                f"Connection {conn_id!r} has a password, no host, and takes any host key: whoever writes a config "
+                "could have the password sent to a host of theirs. Give the connection its host or a host_key, or use "
+                "a key"
             )
         return cls(
             conn_id=conn_id,
-            host=host,
+            host=_word_of_ssh(conn_id, "host", host),
             port=int(conn.port) if conn.port else None,
-            username=conn.login or None,
+            username=login,
             password=conn.password or None,
             key_file=texts["key_file"],
             private_key=texts["private_key"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -16,13 +17,16 @@ from markupsafe import Markup
 from markupsafe import escape as markup_escape
 
 from airflow_gym_provider.config import SubmitConfig, SubmitConfigError, SubmitConfigWarning, load_submit_config
-from airflow_gym_provider.config.hiding import CREDENTIAL, shapes
+from airflow_gym_provider.config.hiding import CREDENTIAL, shapes, worth_hiding
 from airflow_gym_provider.hooks.defaults import connection_defaults
 from airflow_gym_provider.operators._failure import without_secrets
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
     from airflow.sdk.definitions.context import Context
+
+_MOST_COMPILED = 300_000
+"""Characters that another process compiles, each text with all those before it; about 3 µs for one."""
 
 ConfigSource = str | Path | Sequence[str | Path | Mapping[str, Any]] | Mapping[str, Any]
 
@@ -133,9 +137,40 @@ def _quoted_by_tojson(value: Markup) -> Markup:
 def mask(values: Iterable[str]) -> None:
     """Register values with Airflow's masker, in this process and in the one that writes its log, in all their
     shapes; but for those that are not `worth_hiding`, which would leave no line readable.
+
+    Airflow compiles all that it knows again for each text, which takes minutes for a key of fifty lines. So in this
+    process, through which all goes that we log, they are compiled once; the other one is told as many as it can take
+    in within a second, plain ones before others.
     """
-    if found := shapes(values):
-        mask_secret(list[Any](found))
+    given = list(values)
+    if not (found := shapes(given)):
+        return
+    _compile_once(found)
+    plain = [line for value in given for line in value.split("\n") if worth_hiding(line)]
+    # What is known here by now costs nothing here.
+    mask_secret(list[Any](_affordable([*sorted(set(plain), key=len), *reversed(found)])))
+
+
+def _compile_once(texts: Sequence[str]) -> None:
+    from airflow.sdk._shared.secrets_masker import _secrets_masker
+
+    masker = _secrets_masker()
+    least = masker.min_length_to_mask
+    masker.patterns |= {re.escape(text) for text in texts if len(text) >= least}
+    if masker.patterns:
+        masker.replacer = re.compile("|".join(sorted(masker.patterns, key=len, reverse=True)))
+
+
+def _affordable(texts: Iterable[str]) -> list[str]:
+    taken, size, cost = dict[str, None](), 0, 0
+    for text in texts:
+        if text not in taken:
+            size += len(text)
+            cost += size
+            if cost > _MOST_COMPILED:
+                break
+            taken[text] = None
+    return list(taken)
 
 
 def mask_given(environ: Mapping[str, str]) -> None:

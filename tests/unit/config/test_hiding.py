@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
+import re
 import shlex
 import subprocess
 import time
+import unicodedata
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -26,7 +29,33 @@ SHAPES = {
     "a shell word of bash": lambda text: (
         subprocess.run(["bash", "-c", 'printf %q "$1"', "_", text], capture_output=True, text=True, check=True).stdout
     ),
+    "a shell word of bash in C": lambda text: (
+        subprocess.run(
+            ["bash", "-c", 'printf %q "$1"', "_", text], capture_output=True, text=True, check=True, env={"LC_ALL": "C"}
+        ).stdout
+    ),
+    "export -p": lambda text: (
+        subprocess.run(
+            ["bash", "-c", 'export A="$1"; declare -p A', "_", text],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"LC_ALL": "C.UTF-8"},
+        )
+        .stdout.removeprefix("declare -x A=")
+        .removesuffix("\n")
+    ),
+    "json in json": lambda text: json.dumps(json.dumps(text)),
+    "json of other languages": lambda text: json.dumps(text).replace("/", "\\/"),
+    "a repr in json": lambda text: json.dumps(repr(text)),
+    "a repr in a repr": lambda text: repr(repr(text)),
+    "bytes": lambda text: repr(text.encode()),
+    "beside an apostrophe": lambda text: repr(f"{text}'"),
+    "html": html.escape,
+    "yaml": lambda text: "'" + text.replace("'", "''") + "'",
+    "decomposed": lambda text: unicodedata.normalize("NFD", text),
     "url": lambda text: quote(text, safe=""),
+    "url in small letters": lambda text: re.sub("%..", lambda found: found[0].lower(), quote(text, safe="")),
     "a url's path": quote,
     "a form": quote_plus,
     "base64": lambda text: base64.b64encode(text.encode()).decode(),
@@ -52,8 +81,24 @@ def test_a_secret_is_taken_out_in_whatever_shape(secret: str, shape: str) -> Non
         text = hide(f"before {SHAPES[shape](piece)} after", [secret])
         assert text.startswith("before ") and text.endswith(" after")
         # What base64 makes of its ends belongs to what stands beside it as well.
-        most = {"basic authentication": 14, "behind one character": 10, "base64": 6, "base64 for urls": 6}.get(shape, 3)
+        most = {
+            "basic authentication": 14,
+            "behind one character": 10,
+            "base64": 6,
+            "base64 for urls": 6,
+            "json in json": 6,
+            "a repr in json": 6,
+            "a repr in a repr": 8,
+        }.get(shape, 5)
         assert "***" in text and len(text) - len("before *** after") <= most
+
+
+@pytest.mark.parametrize("size", [64, 76])
+def test_a_secret_that_base64_has_wrapped_is_taken_out(size: int) -> None:
+    secret = "".join(chr(33 + at * 7 % 90) for at in range(200))
+    whole = base64.b64encode(secret.encode()).decode()
+    wrapped = "\n".join(whole[at : at + size] for at in range(0, len(whole), size))
+    assert re.fullmatch(r"(\*\*\*=*\n?)+", hide(wrapped, [secret]))
 
 
 @given(
@@ -62,7 +107,7 @@ def test_a_secret_is_taken_out_in_whatever_shape(secret: str, shape: str) -> Non
     )
 )
 def test_nothing_of_a_secret_is_left(secret: str) -> None:
-    text = "\n".join(make(secret) for name, make in SHAPES.items() if name != "a shell word of bash")
+    text = "\n".join(make(secret) for name, make in SHAPES.items() if "bash" not in name and name != "export -p")
     hidden = hide(text, [secret])
     assert secret not in hidden
     assert base64.b64encode(secret.encode()).decode()[: len(secret.encode()) // 3 * 4] not in hidden

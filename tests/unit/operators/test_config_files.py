@@ -3,6 +3,7 @@
 import base64
 import json
 import logging
+import time
 import traceback
 from types import SimpleNamespace
 
@@ -183,6 +184,22 @@ def test_the_masker_knows_a_secret_in_every_shape_and_nothing_that_all_logs_hold
     assert base64.b64encode(SECRET.encode()).decode()[:20] not in str([masker.redact(text) for text in said])
     plain = "true, 1 of 10 is not false; 'debug'"
     assert masker.redact(plain) == plain
+
+
+def test_masking_a_key_of_many_lines_takes_a_moment_in_both_processes(masker, monkeypatch):
+    told = []
+    monkeypatch.setattr(_config, "mask_secret", told.extend)
+    lines = [base64.b64encode(bytes([n % 256, n // 256]) * 24).decode() + str(n) for n in range(300)]
+    key = "\n".join(["-----BEGIN KEY-----", *lines, "-----END KEY-----", ""])
+    begun = time.process_time()
+    _config.mask([key, "canary-and-more", "canary"])
+    supervisor = type(masker)()
+    supervisor.add_mask(told)
+    assert time.process_time() - begun < 5  # it was minutes
+    texts = [key, *lines, json.dumps(key), base64.b64encode(key.encode()).decode(), "canary-and-more"]
+    assert not [line for line in lines if line in str([masker.redact(text) for text in texts])]
+    assert masker.redact(texts[-1]) == "***"
+    assert supervisor.redact(f"{lines[0]} canary") == "*** ***"
 
 
 def test_a_fault_of_ours_is_not_told_with_the_secrets_that_were_there(masker, context, monkeypatch):
