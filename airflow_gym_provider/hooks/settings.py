@@ -48,10 +48,12 @@ def _word_of_ssh(conn_id: str, what: str, value: str) -> str:
     """A host or a login. `~/.ssh/config` may put it into a line for a shell (`ProxyCommand`, `Match exec`), so what
     means something there is refused, as by `ssh` itself. Raises SlurmSettingsError.
     """
-    if value.startswith("-") or not value.isprintable() or any(c.isspace() or c in _OF_A_SHELL for c in value):
+    refused = _OF_A_SHELL if what == "host" else _OF_A_SHELL.replace("$", "").replace("\\", "")  # a domain's user
+    odd = not value.isprintable() or any(c.isspace() or c in refused for c in value)
+    if odd or value.startswith("-") or value.endswith("\\"):
         raise SlurmSettingsError(
-            f"Connection {conn_id!r}: its {what} is {value!r}, which ssh could not be given: it must not begin with '-' "
-            f"or hold blanks or any of {_OF_A_SHELL}"
+            f"Connection {conn_id!r}: its {what} is {value!r}, which ssh could not be given: it must not begin with "
+            f"'-' or hold blanks or any of {refused}"
         )
     return value
 

@@ -11,6 +11,7 @@ from airflow.sdk import Connection
 from airflow_gym_provider.exceptions import SlurmSettingsError
 from airflow_gym_provider.hooks.defaults import read_defaults
 from airflow_gym_provider.hooks.settings import SshSettings
+from airflow_gym_provider.hooks.way import find_way
 
 
 def connection(extra: Any) -> Connection:
@@ -57,6 +58,22 @@ def test_what_stands_in_for_a_config_must_be_text(name: str, value: Any):
 
 def test_a_number_is_the_text_that_it_is_written_as():
     assert read_defaults(connection({"account": 4711, "partition": "", "output_path": None})).account == "4711"
+
+
+@pytest.mark.parametrize(
+    "word", ["x;touch pwned", "x'$(id)'", "-oProxyCommand=id", "a b", "a\nb", "`id`", "a|b", "${x}", "a\\\\"]
+)
+def test_no_host_and_no_login_is_a_command_where_ssh_config_gives_them_to_a_shell(word: str, tmp_path, monkeypatch):
+    (tmp_path / ".ssh").mkdir()
+    shell = f"sh -c 'echo %h %r; touch {tmp_path}/asked'"
+    (tmp_path / ".ssh/config").write_text(f'Match exec "touch {tmp_path}/matched"\n  ProxyCommand {shell}\n')
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name, given in (("host", {"host": word, "login": "me"}), ("login", {"host": "n1.example", "login": word})):
+        with pytest.raises(SlurmSettingsError, match=f"its {name} is .* which ssh could not be given"):
+            find_way(SshSettings.read(Connection(conn_id="c", **given), {}))
+    assert not (tmp_path / "matched").exists()
+    good = SshSettings.read(Connection(conn_id="c", host="[fe80::1%eth0]", login="DOMAIN\\\\me@site"), {})
+    assert (good.host, good.username) == ("[fe80::1%eth0]", "DOMAIN\\\\me@site")
 
 
 @pytest.mark.parametrize(("given", "read"), [("a, b,", ("a", "b")), (["a", "b"], ("a", "b")), (None, ()), ("", ())])
