@@ -44,6 +44,7 @@ class ChainLook:
     recorded_retries: int = 0
     survey: Survey | None = None
     unwritable: str = ""
+    task: str = ""
 
     def history(self, base: int = 0, unknown_for: float = 0) -> ChainHistory:
         """The evidence for `decide`. `base`: how many jobs an earlier budget had; `unknown_for`: what a watcher saw."""
@@ -160,6 +161,7 @@ def _chain(
         files.number("retries"),
         parse_survey(place.results, files.frames, files.index) if exists and place.results else None,
         told(unwritable) if (unwritable := files.text("unwritable")) else "",
+        files.text("task"),
     )
 
 

@@ -12,6 +12,8 @@ from airflow_gym_provider.chain.identity import ChainKey, check_path, job_name
 if TYPE_CHECKING:
     from airflow_gym_provider.jobscript.run import ResultsSpec
 
+TASK_FILE = ".gym_task"
+"""In a benchmark's directory: which task of the run last asked for a job there, for a directory that tasks share."""
 _BENCHMARK = re.compile(r"[A-Za-z0-9._-]+")
 
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow_gym_provider import xcom_keys
-from airflow_gym_provider.chain import Action, ChainError, OutcomeKind, Submission, decide
+from airflow_gym_provider.chain import Action, ChainError, OutcomeKind, StagedFile, Submission, decide
 from airflow_gym_provider.chain.endings import PROGRESS
+from airflow_gym_provider.chain.place import TASK_FILE
 from airflow_gym_provider.exceptions import ChainRetry, ChainStopped
 from airflow_gym_provider.operators import _config, _submit
 from airflow_gym_provider.operators._arguments import EvalArguments
@@ -67,6 +68,9 @@ class ChainTask(HeldChain):
         fresh = not self.memory.max_tries
         cleared = self._is_cleared = self.memory.begin(self.context, self.arguments.retries, time.time())
         self._store_was_lost = fresh and cleared
+        # what was cleared may have been expanded anew: a benchmark then has another map index, perhaps a new one
+        if cleared or (fresh and getattr(self.context.get("dag_run"), "clear_number", 0)):
+            self.memory.takes_over = True
         if self.memory.starts > MAX_SILENT:
             raise ChainStopped(
                 f"{MAX_SILENT} tries in a row were killed before they had a job: look at the worker (memory?), clear"
@@ -114,6 +118,7 @@ class ChainTask(HeldChain):
             if seen.decision.reason != said:
                 said = seen.decision.reason
                 self.log.info("%s", said)
+            self._check_owner(seen)
             if seen.decision.action is Action.DONE and not self._begin_anew(seen):
                 return self._green(seen)
             step = self._act(seen, may_submit=may_submit)
@@ -154,6 +159,22 @@ class ChainTask(HeldChain):
         seen = gather(cluster, self.memory, self.log, unknown_for=self._unknown_for, settled=settled)
         self.check_killed()
         return seen
+
+    @property
+    def _task_name(self) -> str:
+        """This task among those of its DAG run."""
+        ti: Any = self.context["ti"]
+        return ti.task_id if ti.map_index is None or ti.map_index < 0 else f"{ti.task_id}[{ti.map_index}]"
+
+    def _check_owner(self, seen: Evidence) -> None:
+        """Raise ChainStopped for a chain that is another task's, which may have asked for another model."""
+        owner = seen.look.task
+        if owner and owner != self._task_name and seen.look.jobs and not self.memory.takes_over:
+            plan, _ = self.here()
+            raise ChainStopped(
+                f"{plan.job_dir} and its jobs are those of the task {owner} in this DAG run. Two tasks that evaluate "
+                f"{plan.benchmark} need run directories of their own: give them another run_group, or none"
+            )
 
     def _leave_other_models(self, seen: Evidence) -> bool:
         """Whether the rollouts there are of other models than the config, or what a template in it came to, names now.
@@ -205,7 +226,7 @@ class ChainTask(HeldChain):
         hidden = {*config.secret_values(), *forwarded.values()} if self.arguments.follow_log else None
         submission = Submission(
             plan.place,
-            _submit.job_files(config, plan.benchmark, plan.job_dir, hidden),
+            (*_submit.job_files(config, plan.benchmark, plan.job_dir, hidden), StagedFile(TASK_FILE, self._task_name)),
             seen=seen.look.seen,
             found=seen.look.found,
             walltime=seen.decision.walltime,
@@ -221,6 +242,8 @@ class ChainTask(HeldChain):
             self.log.warning("%s", note)
         outcome = report.outcomes[plan.benchmark]
         self.check_killed()
+        if outcome.kind is OutcomeKind.ADOPTED and not seen.look.found and not seen.look.ids:
+            return None  # somebody was faster: whose job it is shows the next look
         if outcome.kind in (OutcomeKind.REFUSED, OutcomeKind.FAILED) and not seen.look.found:
             self._remember_asking("")
         job_id = _submit.settle(config, outcome)

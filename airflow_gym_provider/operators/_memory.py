@@ -33,7 +33,7 @@ class ChainMemory:
     is the job that a trigger has waited for in vain: the try that replaces it must not wait for it again. `held` is the
     job that was last waited for: when nothing is left of it, its directory has vanished. `asked` is the directory in
     which a job was last asked for: there may be one, also when nobody has heard the answer. `models` is what that job
-    was to evaluate.
+    was to evaluate. `takes_over`: since a clear, what lies there may be another map index's.
     """
 
     max_tries: int = 0
@@ -50,6 +50,7 @@ class ChainMemory:
     held: str = ""
     asked: str = ""
     models: str = ""
+    takes_over: bool = False
     place: dict[str, Any] = field(default_factory=dict)
     _store: Any = field(default=None, repr=False, compare=False)
 

@@ -16,14 +16,24 @@ from airflow_gym_provider.chain import (
     ChainError,
     CutOffError,
     SlurmNotFoundError,
+    StagedFile,
     counters_script,
     read_look,
 )
 from airflow_gym_provider.chain.evidence import known_job
+from airflow_gym_provider.chain.place import TASK_FILE
 from airflow_gym_provider.jobscript.run import ResultsSpec
 from airflow_gym_provider.slurm.jobs import JobRef
 from airflow_gym_provider.slurm.remote import Answer, RemoteScript
 from airflow_gym_provider.slurm.states import Ending
+
+
+def test_whose_the_jobs_of_a_directory_are_that_tasks_share_is_told(chains):
+    asked_by = (StagedFile("job.sh", "true\n", 0o600), StagedFile(TASK_FILE, "evals.eval[0]"))
+    assert chains.look().chains["gpqa"].task == ""
+    chains.submit(changes={"files": asked_by})
+    chains.submit(changes={"files": (StagedFile(TASK_FILE, "evals.eval[1]"),)})  # its job lives: nothing is written
+    assert chains.look().chains["gpqa"].task == "evals.eval[0]"
 
 
 def test_where_nothing_is_accounting_is_not_asked_and_nothing_is_written(chains, slurm):

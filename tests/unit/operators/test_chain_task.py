@@ -62,6 +62,7 @@ class FakeCluster:
     log: list
     found = ()
     unwritable = ""
+    task = ""
 
     def __init__(self, hook, plan):
         self.hook, self.plan = hook, plan
@@ -79,6 +80,7 @@ class FakeCluster:
             survey=survey,
             marks=marks,
             unwritable=made.unwritable,
+            task=made.task,
         )
         return Look(True, {self.plan.benchmark: chain})
 
@@ -536,6 +538,44 @@ def test_results_that_came_after_a_red_end_count_after_a_clear_for_their_own_mod
     cluster.looks = [look(job(7, Ending.COMPLETED), verdict=DONE), look()]
     chain = task(config=with_model(submit_config, model))
     assert (chain.start() == Waiting("7"), chain.plan.key["generation"]) == (anew, int(anew))
+
+
+@pytest.mark.parametrize("end", [None, Ending.COMPLETED, Ending.TIMEOUT])
+def test_two_tasks_of_a_run_group_never_share_the_job_or_the_result_of_one_benchmark(
+    cluster, task, context, monkeypatch, end
+):
+    context["ti"].task_id, context["ti"].map_index = "eval", 1
+    cluster.looks = [look(job(7, end), verdict=DONE)]
+    monkeypatch.setattr(cluster, "task", "eval[0]")
+    with pytest.raises(ChainStopped, match=r"the task eval\[0\] in this DAG run.* another run_group, or none"):
+        task(run_group="g").start()
+    monkeypatch.setattr(cluster, "task", "eval[1]")
+    if end is None:
+        assert task(run_group="g").start() == Waiting("7")
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["an index that was there", "one that was not"])
+def test_after_a_clear_a_benchmark_may_have_another_map_index(cluster, task, context, monkeypatch, known):
+    context["ti"].map_index = 2
+    if known:
+        cluster.looks, cluster.outcomes = [look()], [SUBMITTED]
+        task(run_group="g").start()
+        context["ti"].max_tries += 2
+    else:
+        context["dag_run"].clear_number = 1
+    cluster.looks = [look(job(7))]
+    monkeypatch.setattr(cluster, "task", "eval[1]")
+    for _ in range(2):  # and so it stays
+        assert task(run_group="g").start() == Waiting("7")
+
+
+def test_of_two_tasks_that_start_at_once_the_slower_one_sees_whose_job_it_is(cluster, task, context, monkeypatch):
+    context["ti"].map_index = 1
+    cluster.looks = [look(), look(job(7))]
+    cluster.outcomes = [Outcome(OutcomeKind.ADOPTED, "job 7 is PENDING", "7")]
+    monkeypatch.setattr(cluster, "task", "eval[0]")
+    with pytest.raises(ChainStopped, match=r"the task eval\[0\]"):
+        task(run_group="g").start()
 
 
 def test_rollouts_of_another_model_in_a_place_that_is_not_the_chains_stop_it(cluster, task, submit_config):
