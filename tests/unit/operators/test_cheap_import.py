@@ -1,4 +1,4 @@
-"""A DAG file that uses our operators stays cheap to parse. Seconds are CPU time: machines are shared."""
+"""A DAG file that uses our operators stays cheap to parse: a share of what it pays for Airflow, in the same process."""
 
 import json
 import subprocess
@@ -10,15 +10,15 @@ import pytest
 DAGS = Path(__file__).parents[3] / "dags"
 _PROGRAM = """
 import json, sys, time
+begin = time.process_time()
 # Names of airflow.sdk are lazy: these are what DAG files pay for without us.
 from airflow.sdk import DAG, Asset, BaseOperator, BaseSensorOperator, Param, TaskGroup, task
 from airflow.sdk.bases.decorator import DecoratedOperator
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
-before = set(sys.modules)
-begin = time.process_time()
+before, between = set(sys.modules), time.process_time()
 {statement}
-spent = time.process_time() - begin
-print(json.dumps([spent, sorted(set(sys.modules) - before)]))
+share = (time.process_time() - between) / (between - begin)
+print(json.dumps([share, sorted(set(sys.modules) - before)]))
 """
 _PARSE = """
 for path in {paths}:
@@ -40,7 +40,7 @@ HEAVY = (
 
 
 def done(statement):
-    """(seconds, new modules) of it in a fresh process."""
+    """(CPU time in that of importing Airflow, new modules) of it in a fresh process."""
     program = _PROGRAM.format(statement=statement)
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     return json.loads(ran.stdout.splitlines()[-1])
@@ -51,7 +51,7 @@ def test_operators_import_next_to_nothing():
     names = runs[0][1]
     assert [name for name in names if name.startswith(HEAVY)] == []
     assert sum(name.startswith("airflow_gym_provider") for name in names) < 16
-    assert min(seconds for seconds, _ in runs) < 0.05
+    assert min(share for share, _ in runs) < 0.04
 
 
 def test_the_other_rooms_for_dag_files_as_well():
@@ -61,12 +61,12 @@ def test_the_other_rooms_for_dag_files_as_well():
     assert [name for name in names if name.startswith(HEAVY)] == []
 
 
-def test_all_dags_that_are_shipped_are_parsed_in_less_than_a_tenth_of_a_second():
+def test_parsing_all_dags_that_are_shipped_costs_less_than_a_fifth_of_importing_airflow():
     paths = sorted(map(str, DAGS.glob("*.py")))
     assert len(paths) >= 3
     runs = [done(_PARSE.format(paths=paths)) for _ in range(3)]
     assert [name for name in runs[0][1] if name.startswith(HEAVY)] == []
-    assert min(seconds for seconds, _ in runs) < 0.1
+    assert min(share for share, _ in runs) < 0.2
 
 
 @pytest.mark.parametrize("path", sorted(DAGS.glob("*.py")), ids=lambda path: path.stem)
