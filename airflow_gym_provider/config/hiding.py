@@ -63,6 +63,24 @@ def hide(text: str, values: Iterable[str], shortest: int = SHORTEST, by: str = S
     return text
 
 
+def taken_out(text: str, left: str) -> set[str]:
+    """What was replaced in a text of which `left` is left, with STARS in its places."""
+    if STARS in text or text == left:
+        return set()
+    first, *others = left.split(STARS)
+    found, at = set(), len(first)
+    for number, part in enumerate(others):
+        last = number == len(others) - 1
+        if not (part or last):
+            continue  # two beside each other are one
+        end = len(text) - len(part) if last else text.find(part, at + 1)
+        if end <= at:
+            break
+        found.add(text[at:end])
+        at = end + len(part)
+    return found
+
+
 def _plain_shapes(text: str) -> Iterator[str]:
     for spelt in {text, unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text)}:
         yield spelt

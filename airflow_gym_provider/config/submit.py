@@ -16,7 +16,7 @@ from airflow_gym_provider.config.driver import DriverConfig
 from airflow_gym_provider.config.env import value_fault
 from airflow_gym_provider.config.errors import Problem, SubmitConfigError, without
 from airflow_gym_provider.config.fields import Line, StrictModel, refuse
-from airflow_gym_provider.config.hiding import hide
+from airflow_gym_provider.config.hiding import hide, taken_out
 from airflow_gym_provider.config.mounts import mount_source
 from airflow_gym_provider.config.otel import OtelConfig
 from airflow_gym_provider.config.placement import Placement, place
@@ -166,12 +166,23 @@ class SubmitConfig(StrictModel):
     def conceal(self, without: Callable[[str], str]) -> None:
         """Have ``resolved_yaml()`` show every text as what ``without`` makes of it now.
 
-        Who rendered templates in the files may know of secrets that came in that way, as literals.
+        Who rendered templates in the files may know of secrets that came in that way, as literals. What is taken out
+        of a text is one of the ``secret_values`` from then on.
         """
-        self._shown = to_yaml(each_text(self.resolved(), without))
+        found: set[str] = set()
+
+        def shown(text: str) -> str:
+            left = without(text)
+            found.update(taken_out(text, left))
+            return left
+
+        self._shown = to_yaml(each_text(self.resolved(), shown))
+        self._secrets |= found
 
     def secret_values(self) -> frozenset[str]:
-        """Return every text that was read from the environment, for masking. Empty texts are left out."""
+        """Return every text that was read from the environment, for masking; see ``conceal`` as well. Empty texts are
+        left out.
+        """
         return self._secrets
 
     def hide(self, text: str) -> str:

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_gym_provider.config.hiding import CREDENTIAL, hide, shapes, worth_hiding
+from airflow_gym_provider.config.hiding import CREDENTIAL, hide, shapes, taken_out, worth_hiding
 from airflow_gym_provider.jobscript import quote as bash_word
 
 SHAPES = {
@@ -127,6 +127,22 @@ def test_a_long_secret_is_hidden_in_bounded_time_and_space() -> None:
 def test_what_stands_in_every_log_is_no_secret(value: str) -> None:
     text = f"ports 8000 and 16384, debug: {value} true false 1 0 yes localhost"
     assert shapes([value]) == [] and hide(text, [value]) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "left", "secrets"),
+    [
+        ("lit:canary", "lit:***", {"canary"}),
+        ("canary", "***", {"canary"}),
+        ("a canary, b secret c", "a ***, b *** c", {"canary", "secret"}),
+        ("a canarysecret", "a ******", {"canarysecret"}),
+        ("nothing", "nothing", set()),
+        ("already ***", "***", set()),
+        ("of another length", "*** else entirely, and longer", set()),
+    ],
+)
+def test_what_a_masker_has_taken_out_of_a_text_is_known(text: str, left: str, secrets: set[str]) -> None:
+    assert taken_out(text, left) == secrets
 
 
 def test_the_longer_of_two_secrets_goes_first() -> None:

@@ -17,6 +17,7 @@ from airflow_gym_provider.exceptions import ChainStopped
 from airflow_gym_provider.operators import _config
 from airflow_gym_provider.operators._config import hidden, load_config
 from airflow_gym_provider.operators._failure import reason_left
+from airflow_gym_provider.operators._submit import job_files
 from airflow_gym_provider.operators.gym import GymEvalOperator
 from airflow_gym_provider.operators.retry import ENDLESS, ChainRetryPolicy
 
@@ -164,6 +165,15 @@ def test_a_secret_that_came_with_a_template_is_not_in_the_config_that_is_stored(
     assert config.driver.benchmarks["gpqa"].run == {"question": "canary-5f1e"}
     shown = yaml.safe_load(config.resolved_yaml())
     assert shown["driver"]["benchmarks"]["gpqa"]["run"] == {"question": "***"}
+    assert hidden("the job says canary-5f1e", config) == "the job says ***"
+
+
+def test_a_job_script_lists_what_came_with_a_template_to_be_hidden_in_its_followed_log(load, masker):
+    masker.add_mask("canary-5f1e")
+    config = load("'https://me:canary-5f1e@example.org/x'")
+    assert config.secret_values() == {"canary-5f1e"}
+    files = job_files(config, "gpqa", "/out/run/gpqa", config.secret_values())
+    assert "".join(f"\\x{byte:02x}" for byte in b"canary-5f1e") in files[0].text.splitlines()[-1]
 
 
 SECRET = 'canary-1\nit\'s "canary-2"\n'
