@@ -19,7 +19,7 @@ from airflow_gym_provider.chain.place import TASK_FILE
 from airflow_gym_provider.exceptions import ChainRetry, ChainStopped
 from airflow_gym_provider.operators import _config, _submit
 from airflow_gym_provider.operators._arguments import EvalArguments
-from airflow_gym_provider.operators._evidence import Evidence, check_there, gather
+from airflow_gym_provider.operators._evidence import Evidence, check_there, check_way, gather
 from airflow_gym_provider.operators._finish import finished
 from airflow_gym_provider.operators._held import HeldChain
 from airflow_gym_provider.operators._memory import MAX_SILENT, SUCCESS, clear_number
@@ -130,6 +130,7 @@ class ChainTask(HeldChain):
         """Do what was decided; None to look again."""
         decision = seen.decision
         check_there(seen, self.memory.held, self.here()[1])
+        check_way(seen, self.memory, self.here()[1])
         if decision.action is Action.ADOPT:
             return self._adopt(seen)
         if decision.action is Action.SUBMIT:
@@ -256,7 +257,7 @@ class ChainTask(HeldChain):
 
     def _remember_asking(self, job_dir: str) -> None:
         """Before sbatch is asked: a try that finds another directory in the config must not ask for a second job."""
-        self.memory.asked = job_dir
+        self.memory.asked, self.memory.way = job_dir, self.here()[1].hook.where
         self.memory.save()
 
     def _note(self, waiting: Waiting, seen: Evidence) -> Waiting:
@@ -264,7 +265,7 @@ class ChainTask(HeldChain):
         cluster = cluster_of(waiting.job_id)
         clusters = {*self.memory.place.get("clusters", ()), *([cluster] if cluster else [])}
         self.memory.place |= {"job_id": waiting.job_id, "clusters": sorted(clusters)}
-        self.memory.held = waiting.job_id
+        self.memory.held, self.memory.way = waiting.job_id, self.here()[1].hook.where
         self.memory.outages = self.memory.starts = 0
         self.memory.save()
         self._show_place(waiting.job_id)

@@ -62,6 +62,21 @@ def check_there(seen: Evidence, held: str, cluster: Cluster) -> None:
         )
 
 
+def check_way(seen: Evidence, memory: ChainMemory, cluster: Cluster) -> None:
+    """Raise ChainError when Slurm does not know the job where the connection leads now, and it was asked for by way of
+    another login node: that may be another cluster's, with the same directories, where the job lives on.
+    """
+    unheard = bool(memory.asked) and not memory.held and not seen.look.jobs
+    unknown = seen.newest is not None and seen.newest.missing
+    if memory.way and memory.way != cluster.hook.where and (unheard or unknown):
+        job = f"job {memory.held}" if memory.held else "a job"
+        raise ChainError(
+            f"Slurm on {cluster.hook.where} knows nothing of {job}, which was asked for on {memory.way}. If that is "
+            "another cluster, have the connection lead there until the chain is over, or end the job there and clear "
+            "the task: that starts anew"
+        )
+
+
 def _budget_base(memory: ChainMemory, look: ChainLook, verdict: Verdict | None) -> int:
     """Where the present budget begins: with the first try after a clear, but never behind what still counts."""
     if memory.new_budget:

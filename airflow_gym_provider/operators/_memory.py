@@ -33,7 +33,8 @@ class ChainMemory:
     is the job that a trigger has waited for in vain: the try that replaces it must not wait for it again. `held` is the
     job that was last waited for: when nothing is left of it, its directory has vanished. `asked` is the directory in
     which a job was last asked for: there may be one, also when nobody has heard the answer. `models` is what that job
-    was to evaluate. `takes_over`: since a clear, what lies there may be another map index's.
+    was to evaluate, `way` the login node that was asked for it. `takes_over`: since a clear, what lies there may be
+    another map index's.
     """
 
     max_tries: int = 0
@@ -50,6 +51,7 @@ class ChainMemory:
     held: str = ""
     asked: str = ""
     models: str = ""
+    way: str = ""
     takes_over: bool = False
     place: dict[str, Any] = field(default_factory=dict)
     _store: Any = field(default=None, repr=False, compare=False)
@@ -101,6 +103,7 @@ class ChainMemory:
         else:
             self.new_budget = True
         self.outcome, self.held, self.asked, self.outages, self.unexpected, self.starts = "", "", "", 0, 0, 0
+        self.way = ""
 
 
 def clear_number(context: Context, retries: int) -> int:
