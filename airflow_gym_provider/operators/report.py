@@ -18,13 +18,14 @@ _KEYS = (xcom_keys.RESULT, xcom_keys.JOB, xcom_keys.CHAIN)
 _LINE = 76
 _WRITE = """\
 gym_report={path}
-if base64 -d >"$gym_report.$$" <<'GYM_REPORT' && chmod 0644 "$gym_report.$$" && mv -f "$gym_report.$$" "$gym_report"
+gym_new="$gym_report.$_gym_nonce" # no number that somebody else could guess, and put a link in its place
+if base64 -d >"$gym_new" <<'GYM_REPORT' && chmod 0644 "$gym_new" && mv -fT "$gym_new" "$gym_report"
 {content}
 GYM_REPORT
 then
   frame written
 else
-  rm -f "$gym_report.$$"
+  rm -f "$gym_new"
 fi
 """
 
