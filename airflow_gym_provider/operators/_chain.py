@@ -224,7 +224,9 @@ class ChainTask(HeldChain):
         plan, cluster = self.here()
         config = self.config or self.load()
         forwarded = _config.forwarded(config, _config.whole_environ(self.arguments.environ))
-        hidden = {*config.secret_values(), *forwarded.values()} if self.arguments.follow_log else None
+        # Also for its log's end, which is shown when its secrets may be others than the worker then knows.
+        secrets = {*config.secret_values(), *forwarded.values()}
+        hidden = secrets if secrets or self.arguments.follow_log else None
         submission = Submission(
             plan.place,
             (*_submit.job_files(config, plan.benchmark, plan.job_dir, hidden), StagedFile(TASK_FILE, self._task_name)),

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_gym_provider.exceptions import SlurmTransportError
-from airflow_gym_provider.jobscript import quote
 from airflow_gym_provider.results import keep_rewards
 from airflow_gym_provider.slurm.keys import number_of
 from airflow_gym_provider.slurm.remote import RemoteScript
+from airflow_gym_provider.slurm.tails import last_lines_body
 from airflow_gym_provider.storable import storable
 
 if TYPE_CHECKING:
@@ -25,16 +25,6 @@ MAX_XCOM_BYTES = 48 * 1024
 MAX_ROLLOUTS_BYTES = 1000
 """What Airflow's database keeps of a benchmark's rollouts, however many they are."""
 _TAIL_LINES = 40
-_TAIL_BYTES = 16 * 1024
-_TAIL = """\
-for file in {logs}; do
-  [ -s "$file" ] || continue
-  frame tail "$(wc -c <"$file")"
-  printf '%s\\n' "$file"
-  # of a line that began before, the rest could be the rest of a secret
-  tail -c {size} -- "$file" | {{ [ "$(wc -c <"$file")" -le {size} ] || IFS= read -r _; tail -n {lines}; }}
-done
-"""
 
 
 def place_values(plan: ChainPlan, job_id: str) -> dict[str, Any]:
@@ -95,17 +85,18 @@ def _fitting(metrics: Mapping[str, float], room: int) -> dict[str, float]:
 
 
 def log_tails(hook: SlurmHook, plan: ChainPlan, job_id: str) -> Sequence[tuple[str, str]]:
-    """(path, last lines) of the driver's and the job's own log of one job; empty when they cannot be read."""
+    """(path, last lines) of the driver's and the job's own log of one job; empty when they cannot be read. They come
+    without the secrets that the job was given, which need not be those that this process knows.
+    """
     number = number_of(job_id)
     logs = [
         posixpath.join(plan.job_dir, "logs", f"driver-{number}.log"),
         posixpath.join(plan.job_dir, f"slurm-{number}.out"),
     ]
-    body = _TAIL.format(logs=" ".join(map(quote, logs)), size=_TAIL_BYTES, lines=_TAIL_LINES)
-    script = RemoteScript.build(body, needs=())
+    script = RemoteScript.build(last_lines_body(logs, posixpath.join(plan.job_dir, "job.sh"), _TAIL_LINES), needs=())
     try:
         answer = hook.run(script, 30)
     except SlurmTransportError:
         return ()
-    frames = script.frames(answer.stdout).named("tail")
+    frames = script.frames(answer.stdout).named("last")
     return [(path, text) for path, _, text in (frame.text.partition("\n") for frame in frames)]

@@ -18,7 +18,7 @@ from airflow_gym_provider.jobscript.quoting import quote
 from airflow_gym_provider.slurm.progress import FILE_SECONDS
 from airflow_gym_provider.slurm.remote import Frames
 
-__all__ = ["LogTail", "TailNews", "hidden_line", "read_tails", "tails_body"]
+__all__ = ["LogTail", "TailNews", "hidden_line", "last_lines_body", "read_tails", "tails_body"]
 
 MOST_BYTES = 16 * 1024
 MOST_CHARS = 2_000
@@ -68,6 +68,15 @@ def tails_body(tails: Mapping[str, LogTail], once: Callable[[str], str] = str) -
     if not calls:
         return ""
     return "\n".join([once(_functions()), "_gym_tails() {", *calls, "}", f"aside files {FILE_SECONDS} _gym_tails"])
+
+
+def last_lines_body(paths: Iterable[str], job_script: str, lines: int) -> str:
+    """Bash that prints each log's last `lines`, at most 16 KB of whole ones, as frame "last SIZE": its path, then they.
+
+    What the job's own job.sh lists is taken out; of one that lists nothing they come as they are.
+    """
+    files = " ".join(map(quote, paths))
+    return f"{_functions()}\n_gym_last {quote(job_script)} {MOST_BYTES} {lines} {files}"
 
 
 def read_tails(tails: Mapping[str, LogTail], frames: Frames) -> dict[str, TailNews]:

@@ -45,6 +45,26 @@ _gym_tail() {
   printf '%s' "$whole"
 }
 
+# _gym_last JOB_SH MOST LINES FILE...: frame last SIZE for each file that is there and not empty: its path and its end.
+_gym_last() {
+  local script=$1 most=$2 lines=$3 file text secret hidden=()
+  shift 3
+  _gym_hidden "$script" || hidden=()
+  for file; do
+    [ -s "$file" ] || continue
+    # of a line that began before, the rest could be the rest of a secret
+    text=$(tail -c "$most" -- "$file" | tr '\0' ' ' | {
+      [ "$(wc -c <"$file")" -le "$most" ] || IFS= read -r _
+      tail -n "$lines"
+    })
+    for secret in "${hidden[@]}"; do
+      text=${text//"$secret"/***}
+    done
+    frame last "$(wc -c <"$file")"
+    printf '%s\n%s' "$file" "$text"
+  done
+}
+
 # _gym_hidden JOB_SH: the texts that its last line lists, into `hidden`. Fails unless that line is there and whole.
 _gym_hidden() {
   local line words word secret

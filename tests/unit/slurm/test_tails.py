@@ -19,6 +19,7 @@ from airflow_gym_provider.slurm.tails import (
     LogTail,
     TailNews,
     hidden_line,
+    last_lines_body,
     read_tails,
     tails_body,
 )
@@ -48,6 +49,29 @@ def tail(tmp_path: Path) -> LogTail:
 def write(tail: LogTail, text: str | bytes, mode: str = "ab") -> None:
     with Path(tail.path).open(mode) as file:
         file.write(text if isinstance(text, bytes) else text.encode())
+
+
+def last(tail: LogTail, lines: int = 40) -> list[str]:
+    paths = [tail.path, f"{tail.path}.absent"]
+    script = RemoteScript.build(last_lines_body(paths, tail.job_script, lines), needs=())
+    done = subprocess.run(["bash", "-s"], input=script.text.encode(), capture_output=True, check=False)
+    assert done.stderr == b""
+    return [frame.text for frame in script.frames(done.stdout.decode("utf-8", "replace")).named("last")]
+
+
+def test_a_logs_end_comes_without_what_its_own_job_was_given(tail: LogTail) -> None:
+    assert last(tail) == []
+    write(tail, "one\ntwo hf_S3cret!\n\n" + SECRETS[1] + "\0|\nMIIabcdef *\nend")
+    assert last(tail, 5) == [f"{tail.path}\ntwo ***\n\n*** |\n*** *\nend"]
+    Path(tail.job_script).write_text("exit 0\n")  # as it was submitted without a secret
+    assert last(tail, 1) == [f"{tail.path}\nend"]
+
+
+def test_no_line_of_a_logs_end_is_the_rest_of_one_that_began_before(tail: LogTail) -> None:
+    write(tail, "x" * 10_000 + "hf_S3cret!" * MOST_BYTES)
+    assert last(tail) == [f"{tail.path}\n"]
+    write(tail, "\nwhole\n")
+    assert last(tail) == [f"{tail.path}\nwhole"]
 
 
 def test_three_appends_are_three_chunks_in_order(tail: LogTail) -> None:
