@@ -35,6 +35,7 @@ def compose_fragments(
 
     Problems are appended; what could be merged is returned.
     """
+    overrides = [override for override in overrides if _stays(override, problems)]
     source = _Fragments(path, tree, problems)
     repository = _Repository(source)
     try:
@@ -49,6 +50,18 @@ def compose_fragments(
     # A section that is not in the file may well be in what could not be merged, so none is called missing.
     own = {key: value for key, value in tree.items() if key != "defaults"}
     return to_config({**dict.fromkeys(REQUIRED_SECTIONS, Unresolved()), **own}, [])
+
+
+def _stays(override: ParsedOverride, problems: list[Problem]) -> bool:
+    """Whether an override picks fragments of its group's folder: its value may come from a form, and the worker's other
+    files are nobody's business there.
+    """
+    value = override.hydra.value()
+    chosen = [str(item) for item in (value if isinstance(value, list) else [value])]
+    if not any(name.startswith(("/", "~")) or ".." in name.split("/") for name in chosen):
+        return True
+    problems.append(Problem(override.where, f"leads out of the folder {override.key!r}; name a fragment that is in it"))
+    return False
 
 
 def _reason(error: Exception) -> str:

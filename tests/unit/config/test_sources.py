@@ -130,6 +130,17 @@ def test_group_overrides_that_fit_nothing(folder: Path) -> None:
     assert "cluster/nope" in problems_of(folder / "run.yaml", ["cluster=nope"])["defaults"]
 
 
+@pytest.mark.parametrize("name", ["../team/secret", "../cluster/../team/secret", "..", "/team/secret", "~/secret"])
+def test_an_override_picks_no_file_outside_of_its_folder(folder: Path, write: Write, name: str) -> None:
+    write(cluster("canary"), "team/secret.yaml")
+    for text in (f"cluster='{name}'", f"+cluster@x='{name}'", f"cluster=['{name}']"):
+        problems = problems_of(folder / "run.yaml", [text])
+        assert "canary" not in str(problems) and problems
+    assert problems_of(folder / "run.yaml", [f"cluster='{name}'"]) == {
+        "override 'cluster'": "leads out of the folder 'cluster'; name a fragment that is in it"
+    }
+
+
 def test_of_several_files_the_one_that_lists_the_group_takes_the_override(folder: Path) -> None:
     tail = {"driver": {"container": "x"}}
     assert loaded([folder / "run.yaml", folder / "own.yaml", tail], ["cluster=eos"]).cluster.account == "eos"
