@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
 import os
 import re
@@ -56,11 +57,12 @@ class Ground:
         self.cluster, self.tries, self.folder = cluster, tries, folder
         self.mark = f"{os.getpid()}-{time.time_ns()}"
         self.chains: list[Chain] = []
+        self.numbers = itertools.count()  # chains are made in several threads
         self.started: list[Try] = []
 
     def chain(self, name: str, kind: str = "waiting", **options: Any) -> Chain:
         """A new chain; names are the test's own."""
-        made = Chain(self, f"{name} {self.mark}", self.folder / f"{len(self.chains):04}", kind, **options)
+        made = Chain(self, f"{name} {self.mark}", self.folder / f"{next(self.numbers):04}", kind, **options)
         self.chains.append(made)
         return made
 
