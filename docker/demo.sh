@@ -50,6 +50,8 @@ make_environment() {
         heading "Airflow and this package are installed already: $venv"
     else
         heading "Installing Airflow and this package into $venv (one to three minutes)"
+        ! pgrep -f -- "^$venv/bin/" >/dev/null || fail "an Airflow of a demo that was kept still runs from $venv, which is that
+of another checkout or an older version: end it with --down and its folder, or give this one a GYM_DEMO_CACHE of its own"
         need_space "$cache" 2000
         fresh_venv "$python" "$venv"
         install_into "$venv" --editable "$repo"

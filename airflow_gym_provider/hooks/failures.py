@@ -33,8 +33,9 @@ def connect_failure(err: Exception, where: str, way: Way) -> SlurmTransportError
     said = str(err) or type(err).__name__
     if isinstance(err, asyncssh.HostKeyNotVerifiable) or _OTHER_KIND.search(said):
         return SlurmAuthenticationError(
-            f"{where}: the host key is not the trusted one: {said}. Put the right key into known_hosts or the "
-            f"connection's extra host_key{_by_way(way)}"
+            f"{where}: the host key is not the trusted one: {said}. A key that has changed may be somebody in between: "
+            "compare what the host shows (ssh-keyscan HOST | ssh-keygen -lf -) with what its site publishes. Then put "
+            f"the right key into known_hosts or the connection's extra host_key{_by_way(way)}"
         )
     if isinstance(err, _REFUSED) or _TOO_MANY.search(said):
         return SlurmAuthenticationError(

@@ -35,8 +35,12 @@ def follow(api: AirflowApi, dag_id: str, run_id: str, timeout: float) -> tuple[s
     while time.monotonic() - began < timeout:
         state = api.run_state(dag_id, run_id)
         tasks = {(task["task_id"], task["map_index"]): task for task in api.tasks(dag_id, run_id)}
-        # Airflow forgets what an instance is called until its next try begins.
-        called |= {key: task["rendered_map_index"] for key, task in tasks.items() if task["rendered_map_index"]}
+        # Airflow forgets what an instance is called until its next try begins, and says its number then.
+        called |= {
+            key: task["rendered_map_index"]
+            for key, task in tasks.items()
+            if task["rendered_map_index"] not in (None, "", str(key[1]))
+        }
         for key, task in tasks.items():
             task["rendered_map_index"] = called.get(key)
         news: dict[Any, str] = {key: task_news(task) for key, task in tasks.items()} | slurm_news()
