@@ -176,7 +176,7 @@ def test_the_changelog_has_the_form_of_keep_a_changelog_and_the_version_of_the_p
 def anchors(text: str) -> set[str]:
     """Where a page's headings can be reached, as GitHub makes names of them."""
     titles = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+    return {re.sub(r"[^\w -]", "", title.strip().lower()).replace(" ", "-") for title in titles}
 
 
 @pytest.mark.parametrize("name", [name for name in kept() if name.endswith(".md")])
