@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 # Private-use characters: around a token, and in the place of $, { and \ that were brought in.
@@ -56,9 +57,17 @@ def mark(text: str) -> str:
     return text.translate(_AWAY)
 
 
-def literal(text: str) -> str:
-    """The text spelt so that what is marked in it is no interpolation, nor makes or unmakes one of the author's."""
-    return plain(_OPENING.sub(_escaped, text))
+def literal(text: str, path: Sequence[str] = ()) -> str:
+    """The text spelt so that what is marked in it is no interpolation, nor makes or unmakes one of the author's.
+
+    Below `run` and `prepare` in its `path` there is one more reader: gym's own Hydra, with the job's environment.
+    """
+    return plain(_OPENING.sub(partial(_escaped, read_again(path)), text))
+
+
+def read_again(path: Sequence[str]) -> bool:
+    """Whether a value there is given to gym, which resolves interpolations in it."""
+    return any(key in ("run", "prepare") for key in path[:-1])
 
 
 def plain(text: str) -> str:
@@ -71,7 +80,8 @@ def interpolates(text: str) -> bool:
     return any(found[2] + found[3] != "${" for found in _OPENING.finditer(text))
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escaped(twice: bool, found: re.Match[str]) -> str:
     if found[2] + found[3] == "${":
         return found[1].replace("\ue0f6", "\\\\") + "${"
-    return "\\" * (2 * len(found[1]) + 1) + "${"
+    backslashes = 2 * len(found[1]) + 1
+    return "\\" * (2 * backslashes + 1 if twice else backslashes) + "${"

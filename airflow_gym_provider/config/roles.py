@@ -48,6 +48,8 @@ def _apply(config: DictConfig, head: str, text: str) -> str | None:
         return _NOTHING[role]
     plain = read_plain(text)
     value = escape(plain) if isinstance(plain, str) else plain
+    if role == "run" and isinstance(value, str):
+        value = escape(value)  # gym's own Hydra reads it as well
     try:
         for place in places:
             OmegaConf.update(place, field, value, merge=False, force_add=True)

@@ -128,7 +128,7 @@ class _Builder:
 
     def _scalar(self, node: yaml.ScalarNode, path: tuple[str, ...]) -> Any:
         if has_token(node.value) and node.tag in (_PLAIN, _TAG + "str"):
-            return literal(restored(node.value))
+            return literal(restored(node.value), path)
         if node.tag == _PLAIN:
             return read_plain(node.value)
         kind = node.tag.removeprefix(_TAG)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from airflow_gym_provider.config import BenchmarkRunConfig, Problem, SubmitConfig, SubmitConfigError
+from airflow_gym_provider.config.show import escape
 from airflow_gym_provider.jobscript.policy import policy_run_keys
 
 
@@ -42,7 +43,9 @@ def effective_run(config: SubmitConfig, benchmark: str, job_dir: str) -> dict[st
     """
     section = benchmark_config(config, benchmark)
     run: dict[str, Any] = {"output_jsonl_fpath": f"{job_dir}/artifacts/rollouts.jsonl"}
-    run |= policy_run_keys(config)
+    # A model's name is text to gym's Hydra as well; the address may be left to it, see `policy_host`.
+    policy = policy_run_keys(config)
+    run |= {key: value if key == "policy_base_url" else escape(value) for key, value in policy.items()}
     run |= {"require_complete": True, "observability_enabled": True}
     if section.run.get("observability_enabled", True):
         run["model_call_capture_dir"] = f"{job_dir}/model-calls"

@@ -37,7 +37,7 @@ def _settled(value: Any, override: Callable[[str], str] | None) -> Any:
     from airflow_gym_provider.config.brought_in import literal, plain
 
     if isinstance(value, Mapping):
-        return _each(value, literal)
+        return _each_below(value, literal, ())
     if isinstance(value, list | tuple):
         return type(value)(_settled(item, override) for item in value)
     if isinstance(value, str):
@@ -58,6 +58,16 @@ def _override(text: str) -> str:
             f"give it with @policy.FIELD=, @cluster.FIELD= or @run.KEY=, whose values are text"
         )
     return plain(text)
+
+
+def _each_below(value: Any, change: Callable[[str, tuple[str, ...]], str], path: tuple[str, ...]) -> Any:
+    if isinstance(value, str):
+        return change(value, path)
+    if isinstance(value, Mapping):
+        return {key: _each_below(item, change, (*path, str(key))) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_each_below(item, change, (*path, "")) for item in value)
+    return value
 
 
 def _each(value: Any, change: Callable[[str], str]) -> Any:

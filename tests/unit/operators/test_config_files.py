@@ -12,8 +12,13 @@ import yaml
 from airflow.sdk import DAG
 from airflow.sdk._shared.secrets_masker import _secrets_masker
 from airflow.sdk.exceptions import AirflowFailException
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import OmegaConf
 
+from airflow_gym_provider.config import load_submit_config
 from airflow_gym_provider.exceptions import ChainStopped
+from airflow_gym_provider.jobscript.overrides import override_tokens
+from airflow_gym_provider.jobscript.run import effective_run
 from airflow_gym_provider.operators import _config
 from airflow_gym_provider.operators._config import hidden, load_config
 from airflow_gym_provider.operators._failure import reason_left
@@ -41,10 +46,33 @@ def load(context, tmp_path):
     return read
 
 
+def as_gym_reads(config):
+    """What becomes of `run` in the job: arguments, each read by gym's own Hydra, whose environment holds secrets."""
+    parser = OverridesParser.create()
+    given = [parser.parse_override(token) for token in override_tokens(config.driver.benchmarks["gpqa"].run, "run")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CANARY", "s3cret-of-the-job")
+        values = OmegaConf.create({found.key_or_group: found.value() for found in given})
+        return OmegaConf.to_container(values, resolve=True)
+
+
+@pytest.mark.parametrize("text", ["${oc.env:CANARY}", "a \\${oc.env:CANARY} b"])
+def test_what_stands_for_a_run_or_a_model_is_no_interpolation_for_gym_either(context, submit_config, text):
+    given = [f"@run.question={text}", f"@policy.model={text}"]
+    config = load_config(submit_config, given, {}, context, LOG)
+    run = effective_run(config, "gpqa", "/out/gpqa")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CANARY", "s3cret-of-the-job")
+        read = OmegaConf.to_container(OmegaConf.create(dict(run)), resolve=True)
+    assert (read["question"], read["policy_model_name"], config.services["policy"].model) == (text, text, text)
+    again = load_submit_config(config.resolved(), environ={})
+    assert effective_run(again, "gpqa", "/out/gpqa") == run
+
+
 @pytest.mark.parametrize("text", ["${oc.env:CANARY}", "a \\${oc.env:CANARY}", "\\\\${oc.env:CANARY} ${", "${services}"])
 def test_what_jinja_brings_in_is_no_interpolation(load, text):
     found = load("'{{ params.text }}'", params={"text": text}, environ={"CANARY": "s3cret"})
-    assert found.driver.benchmarks["gpqa"].run == {"question": text}
+    assert as_gym_reads(found) == {"question": text}
 
 
 @pytest.mark.parametrize("text", ["a\nb: c", "a\r}, x: 'y'", "a\u2028b", "a\n\\${oc.env:CANARY}\n'\"<&"])
@@ -54,7 +82,7 @@ def test_a_param_of_several_lines_adds_no_line_to_a_file(load, text):
         with pytest.raises(AirflowFailException, match="several lines; write"):
             load(f"'{{{{ {given} }}}}'", **place)
         found = load(f"{{{{ {given} | tojson }}}}", **place, environ={"CANARY": "s3cret"})
-        assert found.driver.benchmarks["gpqa"].run == {"question": text}
+        assert as_gym_reads(found) == {"question": text}
 
 
 CANARY = "s3cret-canary"
@@ -88,7 +116,7 @@ def test_whatever_a_param_holds_is_text_and_writes_no_config(load, place, text):
     for written, run in ((place, {"question": text}), (f"m, all: [{place}, {place}]", None)):
         found = load(written, params={"text": text}, environ={"CANARY": CANARY})
         expected = run or {"question": "m", "all": [text, text]}
-        assert found.driver.benchmarks["gpqa"].run == expected
+        assert as_gym_reads(found) == expected
         assert not found.secret_values() and not found.driver.env
 
 
@@ -116,7 +144,7 @@ def test_what_is_quoted_twice_is_an_error_or_text(load, place, text):
 def test_an_interpolation_is_one_only_where_its_author_wrote_all_of_it(load, written, text):
     params = {"a": "$", "b": "{oc.env:CANARY}", "c": "\\", "d": "\ue0f4\ue0f5oc.env:CANARY}\ue0f2zz\ue0f3"}
     found = load(written, params=params, environ={"CANARY": CANARY, "OTHER": "word"})
-    assert found.driver.benchmarks["gpqa"].run == {"question": text}
+    assert as_gym_reads(found) == {"question": text}
 
 
 def test_words_numbers_and_lists_that_a_template_brings_in_are_what_they_look_like(load):

@@ -8,6 +8,7 @@ from typing import ClassVar
 import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+from omegaconf import OmegaConf
 
 from airflow_gym_provider.config import load_submit_config
 from airflow_gym_provider.operators import _chain as chain_module
@@ -121,7 +122,8 @@ def test_what_a_template_brings_into_config_or_overrides_reads_no_environment(co
     context |= {"dag": dag}
     task.render_template_fields(context)
     config = load_submit_config(task.config, task.overrides, {"CANARY": "s3cret", "OWN": "own"})
-    run = config.driver.benchmarks["gpqa"].run
+    # read once more by gym's own Hydra, in the job
+    run = OmegaConf.to_container(OmegaConf.create(config.driver.benchmarks["gpqa"].run), resolve=True)
     assert run == {"split": "benchmark", "given": a + b, "own": "own", "many": [a + b], "role": a + b}
     assert config.secret_values() == {"own"}
     with pytest.raises(AirflowFailException, match=r"'driver\.benchmarks\.gpqa\.run\.x'.* give it with .*@run\.KEY="):
