@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from airflow_gym_provider.config.brought_in import has_token, literal, plain, restored
+from airflow_gym_provider.config.brought_in import has_token, literal, plain, read_again, restored
 from airflow_gym_provider.config.errors import Problem
 from airflow_gym_provider.config.scalars import Scalar, Unresolved, read_plain
 
@@ -24,6 +24,12 @@ _CORE_KINDS: dict[str, type | tuple[type, ...]] = {"int": int, "float": (int, fl
 # Far above any config, far below what a nest of aliases can be made to expand to.
 _MAX_VALUES = 100_000
 _MAX_DEPTH = 100
+# Lines for a shell, as their author wrote them: what somebody fills in must not become one.
+_SHELL_TEXT = ("command", "pre_command")
+_NO_SHELL_WORD = (
+    'is lines for a shell, and its template brings in more than words: put that into `env` (NAME: "lit:{{ … }}") and '
+    'write "$NAME" here'
+)
 
 
 class _Loader(yaml.SafeLoader):
@@ -128,6 +134,8 @@ class _Builder:
 
     def _scalar(self, node: yaml.ScalarNode, path: tuple[str, ...]) -> Any:
         if has_token(node.value) and node.tag in (_PLAIN, _TAG + "str"):
+            if path and path[-1] in _SHELL_TEXT and not read_again(path):
+                self._problem(path, node, _NO_SHELL_WORD)
             return literal(restored(node.value), path)
         if node.tag == _PLAIN:
             return read_plain(node.value)

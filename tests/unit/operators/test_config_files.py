@@ -56,6 +56,22 @@ def as_gym_reads(config):
         return OmegaConf.to_container(values, resolve=True)
 
 
+@pytest.mark.parametrize("text", ["x; touch pwned", "$(id)", "`id`", "'; id; '", "x | sh", "x\\\nid"])
+def test_what_somebody_fills_in_is_no_line_for_a_shell(context, load, tmp_path, text):
+    def command(written, text):
+        path = tmp_path / "own.yaml"
+        path.write_text(TEXT.format(question="x").replace("run: {question: x}", f"command: {written}"))
+        found = load_config(str(path), [], {}, context | {"params": {"text": text}}, LOG)
+        return found.driver.benchmarks["gpqa"].command
+
+    for written in ("'run {{ params.text }}'", "{{ params.text | tojson }}", "'run \"{{ params.text ~ '' }}\"'"):
+        with pytest.raises(AirflowFailException, match=r"gpqa\.command: is lines for a shell.*\$NAME|several lines"):
+            command(written, text)
+    assert command("'run {{ params.text }}'", "/ckpt/7") == "run /ckpt/7"
+    found = as_gym_reads(load("{command: {{ params.text | tojson }}}", params={"text": text}))
+    assert found == {"question.command": text}, "what gym is given is no shell's"
+
+
 @pytest.mark.parametrize("text", ["${oc.env:CANARY}", "a \\${oc.env:CANARY} b"])
 def test_what_stands_for_a_run_or_a_model_is_no_interpolation_for_gym_either(context, submit_config, text):
     given = [f"@run.question={text}", f"@policy.model={text}"]
