@@ -500,6 +500,7 @@ def with_model(config, name):
     return copy.deepcopy(config | made)
 
 
+@pytest.mark.row("the config names another model while a chain is under way")
 def test_a_resumed_chain_never_adds_rollouts_of_another_model_to_those_that_are_there(cluster, task, submit_config):
     first, second = with_model(submit_config, "step-7"), with_model(submit_config, "step-8")
     cluster.looks = [look()]
@@ -541,6 +542,7 @@ def test_results_that_came_after_a_red_end_count_after_a_clear_for_their_own_mod
 
 
 @pytest.mark.parametrize("end", [None, Ending.COMPLETED, Ending.TIMEOUT])
+@pytest.mark.row("two tasks have one `run_group` and one benchmark")
 def test_two_tasks_of_a_run_group_never_share_the_job_or_the_result_of_one_benchmark(
     cluster, task, context, monkeypatch, end
 ):
@@ -579,6 +581,7 @@ def test_of_two_tasks_that_start_at_once_the_slower_one_sees_whose_job_it_is(clu
 
 
 @pytest.mark.parametrize("heard", [True, False])
+@pytest.mark.row("the connection leads to another cluster now")
 def test_a_connection_that_leads_to_another_cluster_now_makes_no_second_job_there(
     cluster, task, context, monkeypatch, heard
 ):
