@@ -152,13 +152,19 @@ def mask(values: Iterable[str]) -> None:
 
 
 def _compile_once(texts: Sequence[str]) -> None:
-    from airflow.sdk._shared.secrets_masker import _secrets_masker
+    """What Airflow's masker does for each text, once for all of them. Where it has become another one inside, it is
+    told by `mask_secret` alone, as many as it can take in.
+    """
+    try:
+        from airflow.sdk._shared.secrets_masker import _secrets_masker
 
-    masker = _secrets_masker()
-    least = masker.min_length_to_mask
-    masker.patterns |= {re.escape(text) for text in texts if len(text) >= least}
-    if masker.patterns:
-        masker.replacer = re.compile("|".join(sorted(masker.patterns, key=len, reverse=True)))
+        masker = _secrets_masker()
+        least, known = masker.min_length_to_mask, masker.patterns
+    except (ImportError, AttributeError):
+        return
+    known |= {re.escape(text) for text in texts if len(text) >= least}
+    if known:
+        masker.replacer = re.compile("|".join(sorted(known, key=len, reverse=True)))
 
 
 def _affordable(texts: Iterable[str]) -> list[str]:

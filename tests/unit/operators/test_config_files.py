@@ -3,6 +3,7 @@
 import base64
 import json
 import logging
+import sys
 import time
 import traceback
 from types import SimpleNamespace
@@ -238,6 +239,14 @@ def test_the_masker_knows_a_secret_in_every_shape_and_nothing_that_all_logs_hold
     assert base64.b64encode(SECRET.encode()).decode()[:20] not in str([masker.redact(text) for text in said])
     plain = "true, 1 of 10 is not false; 'debug'"
     assert masker.redact(plain) == plain
+
+
+def test_a_masker_that_is_another_one_inside_is_told_all_the_same(monkeypatch):
+    told = []
+    monkeypatch.setattr(_config, "mask_secret", told.extend)
+    monkeypatch.setitem(sys.modules, "airflow.sdk._shared.secrets_masker", None)
+    _config.mask(["canary-1b9d"])
+    assert "canary-1b9d" in told
 
 
 def test_masking_a_key_of_many_lines_takes_a_moment_in_both_processes(masker, monkeypatch):
