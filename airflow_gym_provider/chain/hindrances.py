@@ -42,6 +42,11 @@ _CURES = (
         "Not a directory|File exists|Is a directory|Too many levels of symbolic links",
         f"Something there is no folder, or a link that leads nowhere: move it away, {_ELSEWHERE}",
     ),
+    (
+        # all that some of coreutils say when a file system fills while they write
+        "write error(?!:)",
+        f"That file system may be full, in bytes or in files (`df -h` and `df -i` there tell): make room, {_ELSEWHERE}",
+    ),
     ("File name too long", "Use a shorter job.output_path or benchmark name"),
 )
 _NOISE = re.compile(r"^(?:\S*bash|main|environment): (?:line \d+: )?")

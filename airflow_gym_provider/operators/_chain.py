@@ -259,7 +259,7 @@ class ChainTask(HeldChain):
 
     def _remember_asking(self, job_dir: str) -> None:
         """Before sbatch is asked: a try that finds another directory in the config must not ask for a second job."""
-        self.memory.asked, self.memory.way = job_dir, self.here()[1].hook.where
+        self.memory.asked = job_dir
         self.memory.save()
 
     def _note(self, waiting: Waiting, seen: Evidence) -> Waiting:

@@ -63,17 +63,16 @@ def check_there(seen: Evidence, held: str, cluster: Cluster) -> None:
 
 
 def check_way(seen: Evidence, memory: ChainMemory, cluster: Cluster) -> None:
-    """Raise ChainError when Slurm does not know the job where the connection leads now, and it was asked for by way of
+    """Raise ChainError when Slurm does not know the job where the connection leads now, and it was made by way of
     another login node: that may be another cluster's, with the same directories, where the job lives on.
+
+    A job that was asked for without an answer is not looked at so: its chain's directory holds what is to be done.
     """
-    unheard = bool(memory.asked) and not memory.held and not seen.look.jobs
-    unknown = seen.newest is not None and seen.newest.missing
-    if memory.way and memory.way != cluster.hook.where and (unheard or unknown):
-        job = f"job {memory.held}" if memory.held else "a job"
+    if memory.held and memory.way not in ("", cluster.hook.where) and seen.newest is not None and seen.newest.missing:
         raise ChainError(
-            f"Slurm on {cluster.hook.where} knows nothing of {job}, which was asked for on {memory.way}. If that is "
-            "another cluster, have the connection lead there until the chain is over, or end the job there and clear "
-            "the task: that starts anew"
+            f"Slurm on {cluster.hook.where} knows nothing of job {memory.held}, which was made on {memory.way}. If "
+            "that is another cluster, have the connection lead there until the chain is over, or end the job there and "
+            "clear the task: that starts anew"
         )
 
 

@@ -33,8 +33,8 @@ class ChainMemory:
     is the job that a trigger has waited for in vain: the try that replaces it must not wait for it again. `held` is the
     job that was last waited for: when nothing is left of it, its directory has vanished. `asked` is the directory in
     which a job was last asked for: there may be one, also when nobody has heard the answer. `models` is what that job
-    was to evaluate, `way` the login node that was asked for it. `takes_over`: since a clear, what lies there may be
-    another map index's.
+    was to evaluate, `way` the login node by which `held` was seen last. `takes_over`: since a clear, what lies there
+    may be another map index's.
     """
 
     max_tries: int = 0

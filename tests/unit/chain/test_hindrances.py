@@ -24,6 +24,8 @@ from airflow_gym_provider.chain.hindrances import cure, told
         ("File exists", "move it away"),
         ("Too many levels of symbolic links", "move it away"),
         ("File name too long", "shorter job.output_path"),
+        ("write error", "may be full"),
+        ("write error: No space left on device", "is full"),
         ("Resource temporarily unavailable", "ulimit -u"),
     ],
 )
