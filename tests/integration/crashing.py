@@ -59,6 +59,8 @@ class Ground:
         self.chains: list[Chain] = []
         self.numbers = itertools.count()  # chains are made in several threads
         self.started: list[Try] = []
+        self._mine = f"SLURM_CONF={cluster.exports['SLURM_CONF']}"
+        self._others = _logins(self._mine)
 
     def chain(self, name: str, kind: str = "waiting", **options: Any) -> Chain:
         """A new chain; names are the test's own."""
@@ -115,11 +117,14 @@ class Ground:
 
     def _remote_processes(self, seconds: float = 90) -> list[str]:
         """Processes of logins that are still there some time after the last one."""
-        mine = f"SLURM_CONF={self.cluster.exports['SLURM_CONF']}"
         deadline = time.monotonic() + seconds
-        while (found := list(_logins(mine))) and time.monotonic() < deadline:
+        while (found := self._begun_since()) and time.monotonic() < deadline:
             time.sleep(0.5)
         return found
+
+    def _begun_since(self) -> list[str]:
+        """Without those that another test has left in this cluster."""
+        return [words for process, words in _logins(self._mine).items() if process not in self._others]
 
     def end(self) -> None:
         """Take every process and every job away, also when a test broke off in the middle."""
@@ -136,7 +141,9 @@ class Ground:
                 self.cluster.run(f"scancel {' '.join(live)}", check=False)
 
 
-def _logins(mark: str) -> Iterable[str]:
+def _logins(mark: str) -> dict[tuple[str, str], str]:
+    """(process number, time of its start) to the words of each process of a login to the cluster."""
+    found = {}
     for folder in Path("/proc").iterdir():
         if not folder.name.isdecimal():
             continue
@@ -144,7 +151,10 @@ def _logins(mark: str) -> Iterable[str]:
             environ = (folder / "environ").read_bytes().decode("utf-8", "replace").split("\0")
             words = {word.partition("=")[0] for word in environ}
             if mark in environ and "SSH_CONNECTION" in words and "SLURM_JOB_ID" not in words:
-                yield (folder / "cmdline").read_bytes().decode("utf-8", "replace").replace("\0", " ")
+                began = (folder / "stat").read_text().rpartition(")")[2].split()[19]
+                words = (folder / "cmdline").read_bytes().decode("utf-8", "replace").replace("\0", " ")
+                found[folder.name, began] = words
+    return found
 
 
 class Chain:
