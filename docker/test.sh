@@ -157,8 +157,8 @@ step "unit tests" unit_tests
 if [ "$fast" = 0 ]; then
     step "integration tests on the real Slurm" on_cluster tests/integration
     need_browser
-    beside "end to end on a real Airflow" on_real_parts tests/e2e -m "airflow and not (outage or spread or real_gym or real_stack)"
-    beside "end to end while parts are killed" on_real_parts tests/e2e -m "(outage or spread) and not soak"
+    step "end to end on a real Airflow" on_real_parts tests/e2e -m "airflow and not (outage or spread or real_gym or real_stack)"
+    step "end to end while parts are killed" on_real_parts tests/e2e -m "(outage or spread) and not soak"
     beside "the wheel, at both ends of its dependencies" of_the_wheel
     beside "end to end with the real gym" on_real_parts tests/e2e -m real_gym
     all_beside
