@@ -22,7 +22,7 @@ from airflow_gym_provider.operators._arguments import EvalArguments
 from airflow_gym_provider.operators._evidence import Evidence, check_there, check_way, gather
 from airflow_gym_provider.operators._finish import finished
 from airflow_gym_provider.operators._held import HeldChain
-from airflow_gym_provider.operators._memory import MAX_SILENT, SUCCESS, clear_number
+from airflow_gym_provider.operators._memory import MAX_SILENT, clear_number
 from airflow_gym_provider.operators._plan import ChainPlan, models_of
 from airflow_gym_provider.operators._results import log_tails, place_values, result_values
 from airflow_gym_provider.operators._timeline import chain_values, leave_chain
@@ -351,9 +351,7 @@ class ChainTask(HeldChain):
             self.log.warning("%s", problem)
         if seen.verdict is not None and (short := recount(seen.verdict, plan.spec, summary)):
             raise ChainStopped(f"{plan.benchmark}: {short}; chain stopped. Logs and results: {plan.job_dir}")
-        self.memory.outcome = SUCCESS
-        self.memory.outages = self.memory.unexpected = self.memory.starts = 0
-        self.memory.save()
+        self.memory.succeed()
         return result_values(plan, seen.look, seen.verdict, seen.base, summary)
 
     def _again(self, seen: Evidence) -> NoReturn:

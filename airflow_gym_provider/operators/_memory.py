@@ -88,6 +88,11 @@ class ChainMemory:
         self.save()
         return cleared
 
+    def succeed(self) -> None:
+        """Keep that the task is green: what was counted against it is over, and a clear starts afresh."""
+        self.outcome, self.outages, self.unexpected, self.starts = SUCCESS, 0, 0, 0
+        self.save()
+
     def renew(self, clears: int) -> None:
         """Start afresh in a directory of its own. The number never falls, also when the store has been lost between.
 

@@ -13,7 +13,7 @@ from airflow_gym_provider.config import SubmitConfig
 from airflow_gym_provider.hooks.slurm import SlurmHook
 from airflow_gym_provider.operators import _config
 from airflow_gym_provider.operators._arguments import SubmitArguments
-from airflow_gym_provider.operators._memory import SUCCESS, ChainMemory
+from airflow_gym_provider.operators._memory import ChainMemory
 from airflow_gym_provider.operators._plan import chain_key, check_stayed
 from airflow_gym_provider.operators._queue import RunQueue
 from airflow_gym_provider.storable import storable
@@ -47,8 +47,7 @@ def submit_all(arguments: SubmitArguments, context: Context, log: Any) -> dict[s
     context["ti"].xcom_push(key="return_value", value=record)
     if errors:
         raise AirflowFailException("\n".join(f"{name}: {error}" for name, error in errors.items()))
-    memory.outcome, memory.outages, memory.unexpected, memory.starts = SUCCESS, 0, 0, 0
-    memory.save()
+    memory.succeed()
     return record
 
 
