@@ -277,6 +277,19 @@ class Stack:
             if mine:
                 self._script(script, "crash", part, *mine)
 
+    def kill_alone(self, part: str) -> None:
+        """SIGKILL one of Airflow's components and none of the processes that it has started."""
+        leader = self.leader(part)
+        os.kill(leader, signal.SIGKILL)
+        # While the kernel takes it apart it counts as running, and would not be started again.
+        stat = Path(f"/proc/{leader}/stat")
+        wait_until(
+            f"{part} is gone",
+            30,
+            lambda: not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z",
+            every=0.1,
+        )
+
     def start_again(self, *, cluster: bool = False) -> None:
         """Start what was ended of Airflow, and of the cluster as well."""
         if cluster:

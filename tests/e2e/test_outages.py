@@ -188,7 +188,7 @@ def test_a_task_marked_while_no_triggerer_runs_leaves_its_job_until_it_is_cleare
 def test_a_scheduler_that_dies_alone_leaves_two_workers_with_one_job(run: Run, stack: Stack, places: Places):
     task = watched(run, "in_worker")
     # Its workers live on, while the next scheduler gives their tasks to others; then Airflow ends them.
-    os.kill(stack.leader("scheduler"), signal.SIGKILL)
+    stack.kill_alone("scheduler")
     stack.start_again()
     watched(run, "in_worker", task["try_number"] + 1)
     wait_until("the old worker has gone", 60, lambda: not Path(f"/proc/{task['pid']}").exists())

@@ -35,6 +35,9 @@ curl -sS --fail "http://{host}:{port}/metrics" | grep -E '^vllm:({names})'
 # Half a minute on an idle machine.
 PATIENCE = {"timeout_seconds": 900}
 ENV = {"VLLM_CPU_KVCACHE_SPACE": "lit:1", "HF_HUB_OFFLINE": "lit:1", "VLLM_NO_USAGE_STATS": "lit:1"}
+# Both nodes have the same few cores: a server that waits must not spin there, or the other's answer to NIXL's handshake
+# is later than the five seconds that it waits for one.
+ENV |= {"OMP_NUM_THREADS": "lit:1", "OMP_WAIT_POLICY": "lit:PASSIVE", "VLLM_CPU_OMP_THREADS_BIND": "lit:nobind"}
 SMALL = "--max-model-len 2048 --enforce-eager"
 
 
