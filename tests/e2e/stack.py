@@ -75,6 +75,14 @@ def clean_environ() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(steering)}
 
 
+def _has_ended(pid: int) -> bool:
+    """Whether the process is gone, or waits for nothing but its parent's notice."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 class Job(NamedTuple):
     """One row of Slurm's accounting. Times are ISO text without zone, or "Unknown"."""
 
@@ -282,13 +290,7 @@ class Stack:
         leader = self.leader(part)
         os.kill(leader, signal.SIGKILL)
         # While the kernel takes it apart it counts as running, and would not be started again.
-        stat = Path(f"/proc/{leader}/stat")
-        wait_until(
-            f"{part} is gone",
-            30,
-            lambda: not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z",
-            every=0.1,
-        )
+        wait_until(f"{part} is gone", 30, lambda: _has_ended(leader), every=0.1)
 
     def start_again(self, *, cluster: bool = False) -> None:
         """Start what was ended of Airflow, and of the cluster as well."""
