@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy
 import psycopg2
 from spread import Spread
+from stack import process_stat
 
 EVERY = 5.0
 _HEARTBEATS = """
@@ -50,7 +51,7 @@ class Samples:
         for part in self.spread.workers:
             # without the tasks, which come and go
             leader, pids = self.spread.leader(part), self.spread.processes(part)
-            self._weigh(part, [pid for pid in pids if pid == leader or _parent(pid) == leader])
+            self._weigh(part, [pid for pid in pids if pid == leader or process_stat(pid)[1] == leader])
 
     def timed(self, name: str, ask: Callable[[], object]) -> None:
         begin = time.monotonic()
@@ -117,13 +118,6 @@ def _address(spread: Spread) -> str:
     lines = (line.split("=", 1) for line in (spread.home / "settings").read_text().splitlines())
     address = dict(lines)["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"]
     return address.replace("postgresql+psycopg2", "postgresql")
-
-
-def _parent(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
 
 
 def _memory_of(pid: int) -> dict[str, int]:

@@ -75,12 +75,13 @@ def clean_environ() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(steering)}
 
 
-def _has_ended(pid: int) -> bool:
-    """Whether the process is gone, or waits for nothing but its parent's notice."""
+def process_stat(pid: int) -> tuple[str, int]:
+    """State (a letter) and parent of a process; of one that is gone, those of a dead one: "X" and 0."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
     except (FileNotFoundError, ProcessLookupError):
-        return True
+        return "X", 0
+    return state, int(parent)
 
 
 class Job(NamedTuple):
@@ -290,7 +291,7 @@ class Stack:
         leader = self.leader(part)
         os.kill(leader, signal.SIGKILL)
         # While the kernel takes it apart it counts as running, and would not be started again.
-        wait_until(f"{part} is gone", 30, lambda: _has_ended(leader), every=0.1)
+        wait_until(f"{part} is gone", 30, lambda: process_stat(leader)[0] in "ZX", every=0.1)
 
     def start_again(self, *, cluster: bool = False) -> None:
         """Start what was ended of Airflow, and of the cluster as well."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from canaries import holders, in_answers, in_database
-from stack import Job, Run, Stack, wait_until
+from stack import Job, Run, Stack, process_stat, wait_until
 
 pytestmark = [pytest.mark.dag("e2e_outages"), pytest.mark.outage]
 UNTOUCHED = [("deferred", -1), ("mapped", 0), ("mapped", 1), ("in_worker", -1), ("orphaned", -1)]
@@ -79,10 +79,6 @@ def watched(run: Run, task_id: str, tries: int = 0) -> dict[str, Any]:
     return run.wait_for(task_id, "running", "deferred", tries=tries)
 
 
-def parent_of(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-
-
 def triggerers(run: Run) -> set[int]:
     """The triggerers that the run's deferred tasks are assigned to."""
     waiting = [task for task in run.tasks().values() if task["state"] == "deferred"]
@@ -93,7 +89,9 @@ def triggerers(run: Run) -> set[int]:
 def test_a_worker_that_is_killed_leaves_its_job_to_the_next_try(run: Run, stack: Stack, places: Places):
     tries = run.task("in_worker")["try_number"]
     # The whole worker of one, whose task goes on without it; of the other only the task's own process.
-    os.kill(parent_of(run.task("orphaned")["pid"]), signal.SIGKILL)
+    _, worker = process_stat(run.task("orphaned")["pid"])
+    assert worker, "the task's process is gone"
+    os.kill(worker, signal.SIGKILL)
     os.kill(run.task("in_worker")["pid"], signal.SIGKILL)
     watched(run, "in_worker", tries + 1)
     wait_until(

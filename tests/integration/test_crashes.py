@@ -344,7 +344,7 @@ def test_a_file_system_that_is_full_at_any_write(ground: Ground, judge, mounts):
         full = first["ended"] == "retry" or not chain.recorded
         if first["ended"] == "retry":
             assert f"{output}/" in first["reason"]
-            assert "make room" in first["reason"]
+            assert "full, in bytes or in files (`df -h` and `df -i` there tell): make room" in first["reason"]
         mounts.remount(output, "size=1m", "nr_inodes=1000")
         chain.rest()
         return full
