@@ -35,7 +35,7 @@ check_machine() {
         command -v apt-get >/dev/null || missing+=("$programs_missing(no apt-get here, so they are yours to install)")
         can_be_root || missing+=("$programs_missing(run as root, or have sudo, to install them)")
     fi
-    [ ${#missing[@]} = 0 ] || fail "this machine lacks$(printf '\n  - %s' "${missing[@]}")"
+    [ ${#missing[@]} = 0 ] || die "this machine lacks$(printf '\n  - %s' "${missing[@]}")"
 }
 
 # The environment is made once and used again until the package's dependencies change.
@@ -50,7 +50,7 @@ make_environment() {
         heading "Airflow and this package are installed already: $venv"
     else
         heading "Installing Airflow and this package into $venv (one to three minutes)"
-        ! pgrep -f -- "^$venv/bin/" >/dev/null || fail "an Airflow of a demo that was kept still runs from $venv, which is that
+        ! pgrep -f -- "^$venv/bin/" >/dev/null || die "an Airflow of a demo that was kept still runs from $venv, which is that
 of another checkout or an older version: end it with --down and its folder, or give this one a GYM_DEMO_CACHE of its own"
         need_space "$cache" 2000
         fresh_venv "$python" "$venv"
@@ -90,7 +90,7 @@ run_dag() {
 }
 
 take_down() {
-    [ -d "$1/cluster" ] || [ -d "$1/airflow" ] || fail "$1 is no folder of this demo"
+    [ -d "$1/cluster" ] || [ -d "$1/airflow" ] || die "$1 is no folder of this demo"
     bash "$here/airflow.sh" down --dir "$1/airflow"
     bash "$here/cluster.sh" down --dir "$1/cluster"
 }
@@ -127,12 +127,12 @@ main() {
             --keep) keep=1 ;;
             --real-gym) real_gym=1 ;;
             --down)
-                [ -n "${2:-}" ] || fail "--down wants the folder that --keep printed"
+                [ -n "${2:-}" ] || die "--down wants the folder that --keep printed"
                 [ -d "$2" ] || { say "$2 is gone already"; exit 0; }
                 take_down "$2" && rm -rf "$2"
                 exit ;;
             -h | --help) sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit ;;
-            *) fail "unknown argument: $1 (see --help)" ;;
+            *) die "unknown argument: $1 (see --help)" ;;
         esac
         shift
     done

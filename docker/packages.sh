@@ -33,7 +33,7 @@ make_tools() {
 build() {
     rm -rf "$home/dist"
     "$home/tools/bin/python" -m build --no-isolation --outdir "$home/dist" "$repo" >"$home/build.log" 2>&1 ||
-        { cat "$home/build.log" >&2; fail "wheel and sdist could not be built"; }
+        { cat "$home/build.log" >&2; die "wheel and sdist could not be built"; }
     "$home/tools/bin/twine" check --strict "$home"/dist/* >&2
     wheel=$(echo "$home"/dist/*.whl)
 }
@@ -84,11 +84,11 @@ END
 airflow_finds_it() {
     local end=$1
     inside "$end" python -c "import sys, airflow_gym_provider as gym; sys.exit(sys.prefix not in gym.__file__)" ||
-        fail "$end: the package is not that of the wheel"
+        die "$end: the package is not that of the wheel"
     inside "$end" airflow providers list --output plain | grep '^airflow-gym-provider' >&2 ||
-        fail "$end: Airflow does not list the provider"
+        die "$end: Airflow does not list the provider"
     inside "$end" airflow plugins --output json | grep -q 'airflow_gym_provider.ui.plugin:GymPlugin' ||
-        fail "$end: Airflow does not list the plugin"
+        die "$end: Airflow does not list the plugin"
 }
 
 # submits END: checks, renders and queues the demo's benchmarks, over SSH.
@@ -105,9 +105,9 @@ submits() {
 # ends_well END: waits for them; `status` is 1 when a chain is over without its results.
 ends_well() {
     inside "$1" timeout 300 airflow gym status "$folder/$1/runs/tonight" --conn-id gym_cluster --watch >"$folder/$1/status" ||
-        { cat "$folder/$1/status" >&2; fail "$1: the demo's benchmarks did not end well"; }
+        { cat "$folder/$1/status" >&2; die "$1: the demo's benchmarks did not end well"; }
     cat "$folder/$1/status" >&2
-    [ "$(grep -c 'complete' "$folder/$1/status")" = 2 ] || fail "$1: two benchmarks were to be complete"
+    [ "$(grep -c 'complete' "$folder/$1/status")" = 2 ] || die "$1: two benchmarks were to be complete"
 }
 
 # The demo's DAG, run by an Airflow of that end: its scheduler, triggerer and API server.
@@ -120,7 +120,7 @@ demo_dag() {
     (
         eval "$(bash "$here/airflow.sh" env --dir "$folder/airflow")"
         "$python" "$here/demo/watch.py" nightly_benchmarks --resumes mmlu_pro
-    ) || fail "$end: the demo's DAG did not end well"
+    ) || die "$end: the demo's DAG did not end well"
     bash "$here/airflow.sh" down --dir "$folder/airflow"
 }
 
@@ -173,7 +173,7 @@ main() {
         case $1 in
             --all) everything=1 ;;
             -h | --help) sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
-            *) fail "unknown argument: $1 (see --help)" ;;
+            *) die "unknown argument: $1 (see --help)" ;;
         esac
         shift
     done

@@ -1,8 +1,8 @@
 # Shared by real_gym.sh, real_stack.sh and real_router_ray.sh, which source it: it does nothing by itself.
 # shellcheck shell=bash
 
-# fail TEXT...: says what is wrong and how to cure it, and ends the script.
-fail() {
+# die TEXT...: says what is wrong and how to cure it, and ends the script.
+die() {
     printf '%s: %s\n' "$(basename "$0")" "$*" >&2
     exit 1
 }
@@ -13,11 +13,11 @@ say() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; }
 # lines, where blanks and most signs would need quoting that not every tool does: it is refused rather than risked.
 absolute_dir() {
     local dir
-    [ -n "${1:-}" ] || fail "give the folder to install into: bash docker/$(basename "$0") DIR"
-    mkdir -p -- "$1" || fail "cannot make the folder $1"
+    [ -n "${1:-}" ] || die "give the folder to install into: bash docker/$(basename "$0") DIR"
+    mkdir -p -- "$1" || die "cannot make the folder $1"
     dir=$(cd -- "$1" && pwd -P)
     case $dir in
-        *[!A-Za-z0-9._/-]*) fail "the folder's path may hold letters, digits and . _ / - only: $dir" ;;
+        *[!A-Za-z0-9._/-]*) die "the folder's path may hold letters, digits and . _ / - only: $dir" ;;
     esac
     printf '%s\n' "$dir"
 }
@@ -25,14 +25,14 @@ absolute_dir() {
 # take_lock DIR: one install at a time in DIR; a second caller waits, then finds it complete.
 take_lock() {
     exec 9>"$1/.lock"
-    flock -w 1800 9 || fail "another install into $1 has not ended within half an hour; end it, or remove $1/.lock"
+    flock -w 1800 9 || die "another install into $1 has not ended within half an hour; end it, or remove $1/.lock"
 }
 
 # need_space DIR MEGABYTES: refuses to begin what would fill the disk half-way.
 need_space() {
     local free
     free=$(df -Pm -- "$1" | awk 'NR == 2 { print $4 }')
-    [ "$free" -ge "$2" ] || fail "$1 has ${free} MB free, and this needs about $2 MB: free some, or choose another folder"
+    [ "$free" -ge "$2" ] || die "$1 has ${free} MB free, and this needs about $2 MB: free some, or choose another folder"
 }
 
 # python_answers PYTHON FIRST LAST: prints the program itself (not a shim) if it is between the two minor versions and
@@ -61,33 +61,34 @@ python_candidates() {
 find_python() {
     local chosen=${!3:-} candidate
     if [ -n "$chosen" ]; then
-        python_answers "$chosen" "$1" "$2" || fail "$3=$chosen is no Python 3.$1 to 3.$2 with venv and ensurepip"
+        python_answers "$chosen" "$1" "$2" || die "$3=$chosen is no Python 3.$1 to 3.$2 with venv and ensurepip"
         return
     fi
     while read -r candidate; do
         ! python_answers "$candidate" "$1" "$2" || return 0
     done < <(python_candidates "$1" "$2")
-    fail "needs Python 3.$1 to 3.$2 with venv, and found none on PATH, under pyenv or uv, or in /usr and /opt." \
+    die "needs Python 3.$1 to 3.$2 with venv, and found none on PATH, under pyenv or uv, or in /usr and /opt." \
         "Install one ('pyenv install 3.$1', 'uv python install 3.$1', or the distribution's python3.$1 and" \
         "python3.$1-venv), or name it: $3=/path/to/python"
 }
 
 # need_python FIRST LAST VARIABLE: the distribution's own Python with venv, when none fits and it can be installed. Whether
-# one fits then is for find_python to say. as_root and can_be_root come from cluster/packages.sh.
+# one fits then is for find_python to say. apt_get and can_be_root come from cluster/packages.sh.
 need_python() {
+    local log
     if (find_python "$@") >/dev/null 2>&1 || ! command -v apt-get >/dev/null || ! can_be_root; then return 0; fi
-    say "installing python3 and python3-venv from the distribution"
-    { as_root apt-get update && as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get install -y --no-install-recommends python3 python3-venv; } >/dev/null 2>&1 || true
+    log=$(mktemp /tmp/gym-apt.XXXXXX)
+    say "installing python3 and python3-venv from the distribution (log: $log)"
+    apt_get "$log" update && apt_get "$log" install -y --no-install-recommends python3 python3-venv || true
 }
 
 # fresh_venv PYTHON VENV: an empty virtual environment in place of whatever an interrupted run left there.
 fresh_venv() {
     if [ -e "$2" ] && [ ! -e "$2/pyvenv.cfg" ]; then
-        fail "$2 exists and is no virtual environment: remove it, or choose another folder"
+        die "$2 exists and is no virtual environment: remove it, or choose another folder"
     fi
     rm -rf -- "$2"
-    "$1" -m venv "$2" >&2 || fail "$1 -m venv $2 failed; on Debian the module is in the package python3-venv"
+    "$1" -m venv "$2" >&2 || die "$1 -m venv $2 failed; on Debian the module is in the package python3-venv"
 }
 
 # install_into VENV PACKAGE...: pip, with its own words kept for the moment something goes wrong.
@@ -96,7 +97,7 @@ install_into() {
     shift
     "$venv/bin/python" -m pip install --disable-pip-version-check --no-input "$@" >"$venv/pip.log" 2>&1 || {
         tail -n 20 "$venv/pip.log" >&2
-        fail "pip could not install $*; the whole log is $venv/pip.log"
+        die "pip could not install $*; the whole log is $venv/pip.log"
     }
 }
 
@@ -125,7 +126,7 @@ expose() {
 register_image() {
     local python
     [ -n "${GYM_CLUSTER_DIR:-}" ] || return 0
-    [ -d "$GYM_CLUSTER_DIR/images" ] || fail "GYM_CLUSTER_DIR=$GYM_CLUSTER_DIR has no folder images: is that cluster up?"
+    [ -d "$GYM_CLUSTER_DIR/images" ] || die "GYM_CLUSTER_DIR=$GYM_CLUSTER_DIR has no folder images: is that cluster up?"
     mkdir -p "$1/image"
     ln -sfn "$1"/bin/* "$1/image/"
     for python in python python3; do

@@ -23,7 +23,7 @@ install_gym() {
     say "installing ${packages[*]} with $python; this takes a minute or two"
     fresh_venv "$python" "$dir/venv"
     install_into "$dir/venv" "${packages[@]}"
-    (cd "$dir" && venv/bin/gym --version >/dev/null) || fail "the installed gym does not start; remove $dir/venv and try again"
+    (cd "$dir" && venv/bin/gym --version >/dev/null) || die "the installed gym does not start; remove $dir/venv and try again"
     mark_complete "$dir/venv" "$stamp"
 }
 

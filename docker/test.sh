@@ -27,7 +27,7 @@ while [ $# -gt 0 ]; do
         --soak) soak=1; export GYM_TESTS_EVERY_STEP=1 ;;
         --) shift; break ;;
         -h | --help) sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
-        *) fail "unknown argument: $1 (see --help)" ;;
+        *) die "unknown argument: $1 (see --help)" ;;
     esac
     shift
 done
@@ -65,17 +65,14 @@ make_environment() {
 }
 
 # The pages are looked at in a real browser, the distribution's.
-need_browser() {
-    local program log
+need_browser() { install_from_distribution "chromium" missing_browser chromium fonts-dejavu-core; }
+
+missing_browser() {
+    local program
     for program in chromium chromium-browser google-chrome; do
         if command -v "$program" >/dev/null; then return 0; fi
     done
-    { command -v apt-get >/dev/null && can_be_root; } || fail "the pages' tests need chromium: install it first"
-    log=$home/chromium.log
-    say "installing chromium from the distribution (a minute; log: $log)"
-    as_root apt-get update >"$log" 2>&1 || true
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium fonts-dejavu-core \
-        >>"$log" 2>&1 || fail "chromium could not be installed: see $log"
+    printf 'chromium '
 }
 
 # What there is to check is listed in .pre-commit-config.yaml.

@@ -35,7 +35,18 @@ without_starting_services() {
     return $code
 }
 
+# apt_get LOG WORD...: another one, such as the machine's nightly upgrade, is waited for: five minutes, then it is an error.
+apt_get() {
+    local log=$1 end=$((SECONDS + 300))
+    shift
+    until as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 "$@" >>"$log" 2>&1; do
+        tail -n 4 "$log" | grep -q 'Could not get lock' && [ $SECONDS -lt $end ] || return 1
+        sleep 3
+    done
+}
+
 # install_from_distribution WHAT MISSING PACKAGE...: the packages, if the function MISSING names programs that are not here.
+# Several may want that at once, such as test processes that each bring up a cluster: one installs, the others wait for it.
 install_from_distribution() {
     local what=$1 missing_of=$2 missing log
     shift 2
@@ -43,14 +54,17 @@ install_from_distribution() {
     [ -n "$missing" ] || return 0
     command -v apt-get >/dev/null || die "missing: $missing- and no apt-get here: install $what yourself"
     can_be_root || die "missing: $missing- run as root or with sudo, or once: apt-get install $*"
-    log=$(mktemp /tmp/gym-apt.XXXXXX)
-    say "installing $what from the distribution (about a minute; log: $log)"
-    as_root apt-get update >"$log" 2>&1 || die "apt-get update failed: see $log"
-    without_starting_services as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get install -y --no-install-recommends "$@" >>"$log" 2>&1 ||
-        die "apt-get install failed: see $log"
-    missing=$("$missing_of")
-    [ -z "$missing" ] || die "still missing after apt-get install: $missing(see $log)"
+    (
+        flock 8
+        [ -n "$("$missing_of")" ] || exit 0
+        log=$(mktemp /tmp/gym-apt.XXXXXX)
+        say "installing $what from the distribution (about a minute; log: $log)"
+        apt_get "$log" update 8<&- || die "apt-get update failed: see $log"
+        without_starting_services apt_get "$log" install -y --no-install-recommends "$@" 8<&- ||
+            die "apt-get install failed: see $log"
+        missing=$("$missing_of")
+        [ -z "$missing" ] || die "still missing after apt-get install: $missing(see $log)"
+    ) 8</etc/apt || exit 1
 }
 
 install_packages() {
