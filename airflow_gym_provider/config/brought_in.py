@@ -3,6 +3,7 @@
 A file is YAML only after its template was rendered. So what an expression came to travels through YAML as a token that
 no quotation mark, brace or comma in it can end, and is put into its scalar once the file has been parsed. In a scalar,
 `${` is an interpolation, which may read the environment: it is one only where the author has written both characters.
+Others are marked until everything is resolved, for a reference may take a value to where one more reader looks.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 # Private-use characters: around a token, and in the place of $, { and \ that were brought in.
@@ -53,16 +53,22 @@ def restored(text: str) -> str:
 
 
 def mark(text: str) -> str:
-    """A text to be put into another one, so that `literal`, `plain` and `interpolates` still know it there."""
+    """A text to be put into another one, so that `kept`, `settled`, `plain` and `interpolates` still know it there."""
     return text.translate(_AWAY)
 
 
-def literal(text: str, path: Sequence[str] = ()) -> str:
-    """The text spelt so that what is marked in it is no interpolation, nor makes or unmakes one of the author's.
+def kept(text: str) -> str:
+    """The text as a config holds it until all is resolved: with its marks, if they are for anything."""
+    return text if _OPENING.search(text) else plain(text)
 
-    Below `run` and `prepare` in its `path` there is one more reader: gym's own Hydra, with the job's environment.
+
+def settled(text: str, path: Sequence[str]) -> str:
+    """What a text comes to once all is resolved, whichever places of the config it was copied through.
+
+    Below `run` and `prepare` there is one more reader: gym's own Hydra, with the job's environment. There it is spelt
+    so that what is marked is no interpolation, nor makes or unmakes one of the author's.
     """
-    return plain(_OPENING.sub(partial(_escaped, read_again(path)), text))
+    return plain(_OPENING.sub(_escaped, text) if read_again(path) else text)
 
 
 def read_again(path: Sequence[str]) -> bool:
@@ -80,8 +86,7 @@ def interpolates(text: str) -> bool:
     return any(found[2] + found[3] != "${" for found in _OPENING.finditer(text))
 
 
-def _escaped(twice: bool, found: re.Match[str]) -> str:
+def _escaped(found: re.Match[str]) -> str:
     if found[2] + found[3] == "${":
         return found[1].replace("\ue0f6", "\\\\") + "${"
-    backslashes = 2 * len(found[1]) + 1
-    return "\\" * (2 * backslashes + 1 if twice else backslashes) + "${"
+    return "\\" * (2 * len(found[1]) + 1) + "${"

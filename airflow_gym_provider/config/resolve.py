@@ -12,6 +12,7 @@ from typing import Any
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from airflow_gym_provider.config.brought_in import kept, mark, settled
 from airflow_gym_provider.config.errors import Problem
 from airflow_gym_provider.config.hiding import CREDENTIAL
 from airflow_gym_provider.config.scalars import Unresolved
@@ -47,7 +48,7 @@ class Environment:
         if name in self.environ:
             self.names.add(name)
             self._note(name)
-            return self.environ[name]
+            return kept(mark(self.environ[name]))
         if default is _UNSET:
             raise KeyError(f"environment variable {name} is not set")
         return None if default is None else str(default)
@@ -125,14 +126,14 @@ class _Walk:
             return [self.value(value, number, (*path, str(number))) for number in range(len(value))]
         if isinstance(value, str) and names:
             self._note_reference(parent, key, path, names)
-        return value
+        return settled(value, path) if isinstance(value, str) else value
 
     def _note_reference(self, parent: Any, key: Any, path: tuple[str, ...], names: set[str]) -> None:
         if "env" not in path[1:-1] and not any(CREDENTIAL.search(name) for name in names):
             return
         self.environment.show = True
         try:
-            self.references[path] = _with_references(str(parent[key]))
+            self.references[path] = _with_references(settled(str(parent[key]), path))
         except (OmegaConfBaseException, RecursionError):
             self.references[path] = "(read from the environment)"
         finally:

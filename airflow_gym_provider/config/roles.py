@@ -19,10 +19,10 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from airflow_gym_provider.config.brought_in import kept, mark
 from airflow_gym_provider.config.errors import Problem
 from airflow_gym_provider.config.scalars import read_plain
 from airflow_gym_provider.config.services import HANDED_DOWN, TIERS
-from airflow_gym_provider.config.show import escape
 
 MARK = "@"
 _ROLE = re.compile(r"@(policy|cluster|run)\.([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*)\Z")
@@ -47,9 +47,7 @@ def _apply(config: DictConfig, head: str, text: str) -> str | None:
     if not places:
         return _NOTHING[role]
     plain = read_plain(text)
-    value = escape(plain) if isinstance(plain, str) else plain
-    if role == "run" and isinstance(value, str):
-        value = escape(value)  # gym's own Hydra reads it as well
+    value = kept(mark(plain)) if isinstance(plain, str) else plain
     try:
         for place in places:
             OmegaConf.update(place, field, value, merge=False, force_add=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from airflow_gym_provider.config.brought_in import has_token, literal, plain, read_again, restored
+from airflow_gym_provider.config.brought_in import has_token, kept, plain, read_again, restored
 from airflow_gym_provider.config.errors import Problem
 from airflow_gym_provider.config.scalars import Scalar, Unresolved, read_plain
 
@@ -136,7 +136,7 @@ class _Builder:
         if has_token(node.value) and node.tag in (_PLAIN, _TAG + "str"):
             if path and path[-1] in _SHELL_TEXT and not read_again(path):
                 self._problem(path, node, _NO_SHELL_WORD)
-            return literal(restored(node.value), path)
+            return kept(restored(node.value))
         if node.tag == _PLAIN:
             return read_plain(node.value)
         kind = node.tag.removeprefix(_TAG)

@@ -13,8 +13,9 @@ from typing import Any
 def without_interpolation(render: Callable[[Any], Any], environment: Any, *, overrides: bool) -> Any:
     """What `render` makes of a field with a Jinja environment like the one given.
 
-    In a mapping `${` that was brought in is text. Raises AirflowFailException for an override that it is brought into:
-    in Hydra's grammar it is an interpolation. What follows `@key=` is taken as it is anyway, and so is a path.
+    In a mapping `${` that was brought in is text, and stays marked as such. Raises AirflowFailException for an override
+    that it is brought into: in Hydra's grammar it is an interpolation. What follows `@key=` is taken as it is anyway,
+    and so is a path.
     """
     from jinja2.nativetypes import NativeEnvironment
 
@@ -34,10 +35,10 @@ def _marked(native: bool, value: Any) -> Any:
 
 
 def _settled(value: Any, override: Callable[[str], str] | None) -> Any:
-    from airflow_gym_provider.config.brought_in import literal, plain
+    from airflow_gym_provider.config.brought_in import kept, plain
 
     if isinstance(value, Mapping):
-        return _each_below(value, literal, ())
+        return _each(value, kept)
     if isinstance(value, list | tuple):
         return type(value)(_settled(item, override) for item in value)
     if isinstance(value, str):
@@ -58,16 +59,6 @@ def _override(text: str) -> str:
             f"give it with @policy.FIELD=, @cluster.FIELD= or @run.KEY=, whose values are text"
         )
     return plain(text)
-
-
-def _each_below(value: Any, change: Callable[[str, tuple[str, ...]], str], path: tuple[str, ...]) -> Any:
-    if isinstance(value, str):
-        return change(value, path)
-    if isinstance(value, Mapping):
-        return {key: _each_below(item, change, (*path, str(key))) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_each_below(item, change, (*path, "")) for item in value)
-    return value
 
 
 def _each(value: Any, change: Callable[[str], str]) -> Any:

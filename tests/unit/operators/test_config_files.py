@@ -86,6 +86,44 @@ def test_what_stands_for_a_run_or_a_model_is_no_interpolation_for_gym_either(con
     assert effective_run(again, "gpqa", "/out/gpqa") == run
 
 
+BY_REFERENCE = """
+services: {{policy: {{type: vllm, model: {model}, container: c, pre_command: "it is ${{services.policy.model}}"}}}}
+compute: {{cluster: {{type: slurm, account: eval, node_pools: {{main: {{partition: debug, gpus_per_node: 1}}}}}}}}
+driver:
+  container: c
+  policy_model: policy
+  env: {{NAME: "lit:${{services.policy.model}}"}}
+  benchmarks:
+    gpqa: {{run: {{question: "is it ${{services.policy.model}}", again: "${{.question}}", own: '\\${{again}}'}}}}
+job: {{output_path: /out}}
+otel: {{enabled: false}}
+"""
+
+
+@pytest.mark.parametrize("text", ["${oc.env:CANARY}", "a \\${oc.env:CANARY}", "a\\\\${question} ${", "{\\$"])
+@pytest.mark.parametrize("way", ["file", "mapping", "role", "environ"])
+def test_what_is_filled_in_is_no_interpolation_wherever_a_reference_takes_it(context, tmp_path, text, way):
+    written = {"file": "'{{ params.text }}'", "mapping": "'{{ params.text }}'", "environ": '"${oc.env:TEXT}"'}
+    path = tmp_path / "submit.yaml"
+    path.write_text(BY_REFERENCE.format(model=written.get(way, "m")))
+    context |= {"params": {"text": text}}
+    task = GymEvalOperator(
+        task_id="e",
+        config=yaml.safe_load(path.read_text()) if way == "mapping" else str(path),
+        overrides=["@policy.model={{ params.text }}"] if way == "role" else [],
+    )
+    task.render_template_fields(context)
+    environ = {"TEXT": text, "CANARY": CANARY}
+    config = load_config(task.config, task.overrides, environ, context, LOG)
+    assert config.services["policy"].model == text
+    assert config.services["policy"].pre_command == f"it is {text}"
+    assert config.driver.env["NAME"].value == text
+    read = as_gym_reads(config)
+    assert read == dict.fromkeys(("question", "again", "own"), f"is it {text}"), "and its author's is one"
+    again = load_submit_config(config.resolved(), environ=environ)
+    assert effective_run(again, "gpqa", "/out/gpqa") == effective_run(config, "gpqa", "/out/gpqa")
+
+
 @pytest.mark.parametrize("text", ["${oc.env:CANARY}", "a \\${oc.env:CANARY}", "\\\\${oc.env:CANARY} ${", "${services}"])
 def test_what_jinja_brings_in_is_no_interpolation(load, text):
     found = load("'{{ params.text }}'", params={"text": text}, environ={"CANARY": "s3cret"})
