@@ -9,6 +9,7 @@ type `slurm` are read alike: the latter only has a form that names these.
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -22,12 +23,28 @@ if TYPE_CHECKING:
 DEFAULT_POLL_FLOOR = 30.0
 _OF_A_SHELL = "'`\"$\\;&<>|(){}"
 _TEXTS = ("key_file", "private_key", "private_key_passphrase", "passphrase", "host_key", "known_hosts")
+# With them all that is read here, or by the ssh provider's hooks in its releases so far.
+_KNOWN = (
+    *_TEXTS,
+    *("no_host_key_check", "ignore_hostkey_verification", "allow_host_key_change", "look_for_keys", "conn_timeout"),
+    *("timeout", "cmd_timeout", "keepalive_interval", "remote_host", "compress", "ciphers", "disabled_algorithms"),
+    *("account", "partition", "output_path", "poll_interval", "slurm_bin", "login_profile", "files_url"),
+)
 
 
 def read_extras(conn_id: str, extra: object) -> Mapping[str, Any]:
-    """A connection's decoded extras. Raises SlurmSettingsError when they are no object of names and values."""
+    """A connection's decoded extras. Raises SlurmSettingsError when they are no object of names and values, or one is
+    a misspelt name: a host key that nobody reads pins nothing. Other names are other people's.
+    """
     if not isinstance(extra, Mapping):
         raise SlurmSettingsError(f"Connection {conn_id!r}: its extras are {type(extra).__name__}, not a JSON object")
+    for name in extra:
+        word = str(name).strip().lower().replace("-", "_").removeprefix("extra__ssh__")
+        near = difflib.get_close_matches(word, _KNOWN, n=1, cutoff=0.8)
+        if near and name not in _KNOWN:
+            raise SlurmSettingsError(
+                f"Connection {conn_id!r}: nothing reads its extra {str(name)!r}; did you mean {near[0]!r}?"
+            )
     return extra
 
 

@@ -49,6 +49,28 @@ def test_an_extra_that_cannot_be_used_is_named(name: str, value: Any):
     assert "hunter2" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        *(("hostkey", "host_key"), ("Host_Key", "host_key"), ("host-key", "host_key"), (" host_key", "host_key")),
+        *(("no_hostkey_check", "no_host_key_check"), ("extra__ssh__key_file", "key_file"), ("keyfile", "key_file")),
+        *(("acount", "account"), ("partiton", "partition"), ("output-path", "output_path")),
+        *(("poll_intervall", "poll_interval"), ("slurm-bin", "slurm_bin"), ("file_url", "files_url")),
+    ],
+)
+def test_a_misspelt_extra_is_told_and_not_ignored(written: str, meant: str):
+    for read in (settings, lambda given: read_defaults(connection(given))):
+        with pytest.raises(SlurmSettingsError, match=f"extra '{written}'; did you mean '{meant}'") as caught:
+            read({written: "hunter2"})
+        assert "hunter2" not in str(caught.value)
+
+
+def test_an_extra_for_somebody_else_is_left_alone():
+    theirs = {"team": "x", "billing": 1, "timeout": 10, "remote_host": "a", "owner": None, "note": [], "key": "k"}
+    assert settings(theirs).host == "login"
+    assert read_defaults(connection(theirs)).account is None
+
+
 @pytest.mark.parametrize("name", ["account", "partition", "output_path"])
 @pytest.mark.parametrize("value", [["a"], {"a": 1}, True, "a\0b"])
 def test_what_stands_in_for_a_config_must_be_text(name: str, value: Any):
