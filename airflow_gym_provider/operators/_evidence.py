@@ -12,6 +12,7 @@ from airflow_gym_provider.operators._memory import ChainMemory
 from airflow_gym_provider.results import Verdict, judge
 from airflow_gym_provider.slurm.jobs import JobStatus
 from airflow_gym_provider.slurm.states import Ending
+from airflow_gym_provider.slurm.times import epoch
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ def gather(cluster: Cluster, memory: ChainMemory, log: Any, *, unknown_for: floa
     for problem in found.problems:
         log.warning("%s", problem)
     look = found.chains[plan.benchmark]
-    since = look.jobs[0].ref.submitted_at if look.jobs and not plan.results_are_its_own else None
+    since = None if plan.results_are_its_own else began(look)
     verdict = judge(look.survey, plan.spec, since) if look.survey is not None else None
     base = _budget_base(memory, look, verdict)
     if look.jobs and look.jobs[-1].missing and look.jobs[-1].ref.key == memory.lost:
@@ -49,6 +50,17 @@ def gather(cluster: Cluster, memory: ChainMemory, log: Any, *, unknown_for: floa
         # it may be what the job has died of, and is what the next one would
         decision = replace(decision, reason=f"{decision.reason}. {look.unwritable}")
     return Evidence(look, verdict, base, decision, ours)
+
+
+def began(look: ChainLook) -> float | None:
+    """When the chain's first job was submitted, in seconds since 1970; None when nothing tells. Of a job that was found
+    only later Slurm may know more than its directory.
+    """
+    if not look.jobs:
+        return None
+    first = look.jobs[0]
+    known = (at for row in first.rows if (at := epoch(row.submit)) is not None)
+    return first.ref.submitted_at if first.ref.submitted_at is not None else min(known, default=None)
 
 
 def check_there(seen: Evidence, held: str, cluster: Cluster) -> None:

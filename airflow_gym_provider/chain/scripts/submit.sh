@@ -98,7 +98,7 @@ gym_adopt() {
   gym_message="job $id is $state"
   # A live job is held whatever else goes wrong: the next look finds it by its name again.
   if ! gym_has "$id" "$gym_chain"; then
-    if state=$(gym_record "$id" "$cluster" 2>&1); then
+    if state=$(gym_record "$id" "$cluster" "$(gym_asked_at)" 2>&1); then
       gym_in_flight || rm -f "$gym_dir/.gym_intent" "$gym_dir/.gym_sbatch.err"
     else
       gym_message+=", but could not be recorded: $state"
@@ -113,7 +113,7 @@ gym_write_found() {
   while read -r id cluster _; do
     if [ -z "$id" ] || gym_has "$id" "$gym_chain"; then continue; fi
     gym_has "$id" "$gym_found" || new=1
-    if ! gym_message=$(gym_record "$id" "$cluster" 2>&1); then
+    if ! gym_message=$(gym_record "$id" "$cluster" "$(gym_asked_at)" 2>&1); then
       gym_tell failed
       return 1
     fi
@@ -287,7 +287,7 @@ gym_refuse() { # STATUS STDERR
 
 gym_submitted() { # ID CLUSTER
   local cluster=${2#-} marks why
-  if gym_message=$(gym_record "$1" "$2" 2>&1); then
+  if gym_message=$(gym_record "$1" "$2" "$(gym_now)" 2>&1); then
     rm -f "$gym_dir/.gym_intent" "$gym_dir/.gym_sbatch.err" "$gym_dir/.gym_unsure"
   else
     gym_message="job $1 is queued, but could not be recorded: $gym_message"
@@ -305,12 +305,21 @@ gym_submitted() { # ID CLUSTER
   fi
 }
 
-# gym_record ID CLUSTER: the chain's new line comes last: with it, all the rest is there.
+# gym_asked_at: when a job was asked for that is found only now; "-" where nothing tells, as of one submitted by hand. Not
+# the present time: what Slurm has of a job from long before it was submitted is taken for another job's of that number.
+gym_asked_at() {
+  local at=''
+  [ ! -e "$gym_dir/.gym_intent" ] || read -r at _ <"$gym_dir/.gym_intent"
+  if ! [[ $at =~ ^[0-9]{1,12}$ ]] || [ "$at" -gt "$(gym_now)" ]; then at=-; fi
+  printf '%s' "$at"
+}
+
+# gym_record ID CLUSTER EPOCH: the chain's new line comes last: with it, all the rest is there.
 gym_record() {
   local jobs
   jobs=$(gym_read "$gym_dir/.gym_jobs") || return 1
   gym_entry "$1" '' || return 1
-  printf '%s\n' ${jobs:+"$jobs"} "$1 $2 $(gym_now)" | gym_put "$gym_dir/.gym_jobs" 644 || return 1
+  printf '%s\n' ${jobs:+"$jobs"} "$1 $2 $3" | gym_put "$gym_dir/.gym_jobs" 644 || return 1
   if [ -n "$gym_counters" ]; then
     gym_count "$gym_counters" || return 1
   fi

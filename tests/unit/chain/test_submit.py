@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -379,6 +380,33 @@ def test_an_unrecorded_live_job_is_recorded(chains, slurm):
     assert only(chains.submit(look)).kind is OutcomeKind.ADOPTED
     assert chains.file(".gym_job_chain") == "101\n"
     assert chains.record()["benchmarks"][0]["job_id"] == "101"
+
+
+@pytest.mark.row("the worker dies or is shut down, anywhere")
+@pytest.mark.parametrize("state", ["RUNNING", "COMPLETED"])
+def test_a_job_that_is_found_hours_after_it_was_submitted_stays_the_chains(chains, slurm, state):
+    slurm.plan("sbatch", {"rc": 1, "stderr": "Socket timed out", "creates": True, "job": {"squeue": False}})
+    chains.submit()
+    chains.age_intent(7200)
+    slurm.set(101, state=state, submit=time.time() - 7200, squeue=state == "RUNNING")
+    look = chains.look()
+    assert look.chains["gpqa"].found == ("101",)
+    chains.submit(look)
+    job = chains.look().chains["gpqa"].jobs[0]
+    assert job.ref.submitted_at == pytest.approx(time.time() - 7200, abs=60)
+    assert (job.ref.job_id, job.known) == ("101", True), "it is not taken for an older one of its number"
+
+
+@pytest.mark.parametrize("intent", [None, "soon 0 x", "99999999999 0 x"])
+def test_where_nothing_tells_when_an_adopted_job_was_asked_for_no_date_is_made_up(chains, slurm, intent):
+    chains.submit()
+    slurm.set(101, state="TIMEOUT")
+    if intent is not None:
+        (chains.directory() / ".gym_intent").write_text(intent)
+    slurm.add(name="gym-gpqa", dir=chains.places[0].job_dir, state="RUNNING", submit=time.time() - 7200)
+    assert only(chains.submit(chains.look())).kind is OutcomeKind.ADOPTED
+    job = chains.look().chains["gpqa"].jobs[-1]
+    assert (job.ref.job_id, job.ref.submitted_at, job.live, job.known) == ("102", None, True, True)
 
 
 def test_a_job_that_somebody_submitted_by_hand_is_adopted(chains, slurm):
