@@ -44,6 +44,7 @@ class Submission:
 
     `found`: ids of its jobs that the look found unrecorded, "id" or "id;cluster". `walltime`: seconds for sbatch's
     --time, None to leave the job script's. `used` and `retries` go into the dot-files of a `resumable` benchmark.
+    `once`: a chain that has a job gets no other, also when that has ended; for a caller that resumes nothing.
     """
 
     place: ChainPlace
@@ -54,6 +55,7 @@ class Submission:
     used: int = 0
     retries: int = 0
     resumable: bool = False
+    once: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,10 +72,11 @@ class RunFiles:
 class OutcomeKind(StrEnum):
     """What came of one submission.
 
-    SUBMITTED and ADOPTED have a live job's id. REFUSED: sbatch said no, certainly without making a job.
-    WAIT: a job may have been made; look again after `wait` seconds. CHANGED: somebody else was faster; look again at
-    once. BUSY, UNKNOWN: a lock is held, or squeue does not answer; try again. CANCELLED: a cancel came in between, and
-    the new job was cancelled. FAILED: something cannot be read or written; the text says what.
+    SUBMITTED and ADOPTED have a live job's id (of a submission that is `once`, ADOPTED may have that of an ended one).
+    REFUSED: sbatch said no, certainly without making a job. WAIT: a job may have been made; look again after `wait`
+    seconds. CHANGED: somebody else was faster; look again at once. BUSY, UNKNOWN: a lock is held, or squeue does not
+    answer; try again. CANCELLED: a cancel came in between, and the new job was cancelled. FAILED: something cannot be
+    read or written; the text says what.
     """
 
     SUBMITTED = "submitted"
@@ -218,6 +221,7 @@ def _submit(index: int, submission: Submission) -> str:
         "gym_found": "\n".join(_found(word) for word in submission.found),
         "gym_time": "" if submission.walltime is None else clock(submission.walltime),
         "gym_counters": f"{submission.used} {submission.retries}" if submission.resumable else "",
+        "gym_once": "1" if submission.once else "",
         "gym_entry_head": entry_head(place.benchmark, place.job_dir),
     }
     files = [_file(f'"$gym_dir"/{quote(_inside(item.path))}', item.text, item.mode) for item in submission.files]

@@ -102,7 +102,7 @@ class RunQueue:
         place = look.place
         resumable = self.config.driver.benchmarks[place.benchmark].resume_config is not None
         files = _submit.job_files(self.config, place.benchmark, place.job_dir)
-        return Submission(place, files, seen=look.seen, found=look.found, resumable=resumable)
+        return Submission(place, files, seen=look.seen, found=look.found, resumable=resumable, once=True)
 
     def record(self) -> dict[str, Any]:
         """The record as it lies in the run directory; of what sbatch has said, what may be shown."""

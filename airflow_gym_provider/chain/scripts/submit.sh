@@ -61,6 +61,7 @@ gym_submit_locked() {
     return
   fi
   gym_write_found || return
+  ! gym_had_its_job || return
   gym_settle_intent || return
   if ! gym_message=$(gym_stage 2>&1); then
     gym_tell failed
@@ -122,6 +123,17 @@ gym_write_found() {
   [ "$new" = 1 ] || return 0
   gym_message="a job was found that had not been recorded" gym_tell changed
   return 1
+}
+
+# gym_had_its_job: whether the caller wants a benchmark queued once, and the chain has a job, whatever became of it.
+gym_had_its_job() {
+  local id cluster
+  [ -n "$gym_once" ] || return 1
+  id=$(printf '%s\n' "$gym_chain" | grep -Eo '^[0-9]+' | tail -n 1)
+  [ -n "$id" ] || return 1
+  cluster=$(gym_cluster_of "$id")
+  gym_in_flight || rm -f "$gym_dir/.gym_intent" "$gym_dir/.gym_sbatch.err"
+  gym_message="job $id was queued before" gym_tell adopted "$id" "${cluster:--}"
 }
 
 # gym_settle_intent: a submission was cut off before. Go on only when it certainly made no job.

@@ -462,6 +462,32 @@ def test_an_ended_job_found_unrecorded_is_recorded_before_the_next(chains, slurm
     assert chains.file(".gym_job_chain") == "101\n102\n103\n"
 
 
+@pytest.mark.parametrize("cluster", [None, "c2"])
+def test_what_is_wanted_once_is_not_queued_again_when_its_unrecorded_job_has_ended(chains, slurm, cluster):
+    clusters = [cluster] if cluster else []
+    chains.submit()
+    (chains.directory() / ".gym_job_chain").unlink()  # killed between sbatch and the record
+    (chains.directory() / ".gym_jobs").unlink()
+    slurm.set(101, state="COMPLETED", cluster=cluster or "c1")
+    (chains.directory() / ".gym_intent").write_text(f"{int(time.time())} 0 x\n")
+    look = chains.look(clusters=clusters)
+    assert look.chains["gpqa"].found == ((f"101;{cluster}" if cluster else "101"),)
+    for _ in range(2):
+        outcome = only(chains.submit(look, changes={"once": True}, clusters=clusters))
+        assert (outcome.kind, outcome.job_id, outcome.cluster) == (OutcomeKind.ADOPTED, "101", cluster)
+        look = chains.look(clusters=clusters)
+    assert (chains.file(".gym_job_chain"), len(slurm.jobs)) == ("101\n", 1)
+    assert not (chains.directory() / ".gym_intent").exists()
+
+
+def test_what_is_wanted_once_is_queued_where_the_chain_names_no_job(chains, slurm):
+    slurm.plan("sbatch", {"rc": 127})
+    assert only(chains.submit(changes={"once": True})).kind is OutcomeKind.REFUSED
+    (chains.directory() / ".gym_job_chain").write_text("none yet\n")
+    outcome = only(chains.submit(chains.look(), changes={"once": True}))
+    assert (outcome.kind, outcome.job_id) == (OutcomeKind.SUBMITTED, "101")
+
+
 def test_the_script_refuses_when_the_chain_is_no_longer_what_was_seen(chains, slurm):
     before = chains.look()
     chains.submit(before)

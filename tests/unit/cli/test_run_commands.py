@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import time
 
 import pytest
 
@@ -59,6 +60,21 @@ def test_what_sbatch_refuses(gym, config, slurm):
     assert done.status == 1
     assert "compute.eos.account is 'acct'" in done.json["errors"]["gpqa"]
     assert set(done.json["errors"]) == {"gpqa", "own"}
+
+
+def test_a_submission_that_was_killed_before_it_recorded_its_job_is_not_repeated_when_that_has_ended(
+    gym, config, slurm, out
+):
+    words = ("submit", config, "-b", "gpqa", "--name", "tonight", "--json")
+    assert gym(*words).status == 0
+    folder = out / "tonight" / "gpqa"
+    for name in (".gym_job_chain", ".gym_jobs", ".gym_record.json"):
+        (folder / name).unlink()
+    (folder / ".gym_intent").write_text(f"{int(time.time())} 0 x\n")
+    slurm.set(101, state="COMPLETED")
+    done = gym(*words)
+    assert (done.status, [entry["job_id"] for entry in done.json["benchmarks"]]) == (0, ["101"])
+    assert len(slurm.jobs) == 1
 
 
 SECRET = 'canary-1f2e\nit\'s "canary-3d4c"\n'
