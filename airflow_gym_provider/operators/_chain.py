@@ -38,6 +38,8 @@ _LONGEST_SLEEP = 120
 _LONGEST_FREE_DELAY = 30.0
 _RESULT_LOOKS = 5.0
 _LOOKS = 100
+_UNCLEAR = 3
+"""Most calls of sbatch in one try of which nobody knows what they did."""
 _QUIET_ENDINGS = (Ending.TIMEOUT, Ending.PREEMPTED, Ending.NODE_FAIL)
 _FREE_ENDINGS = (*_QUIET_ENDINGS, Ending.CANCELLED, Ending.LOST, None)
 
@@ -56,6 +58,7 @@ class ChainTask(HeldChain):
     def __init__(self, arguments: EvalArguments, context: Context, log: Any) -> None:
         super().__init__(arguments, context, log)
         self._unknown_for = 0.0
+        self._unclear = 0
         self._results_since: float | None = None
         self._store_was_lost = False
         self._place_is_known = False
@@ -253,6 +256,9 @@ class ChainTask(HeldChain):
         if outcome.text:
             self.log.info("%s", outcome.text)
         if job_id is None:
+            self._unclear += outcome.returncode is not None and outcome.kind is OutcomeKind.WAIT
+            if self._unclear >= _UNCLEAR:  # slurmctld is not well: with growing pauses, and without this worker
+                raise ChainRetry(config.hide(outcome.text), passing=True)
             self.sleep(outcome.wait or 1)
             return None
         return self._note(Waiting(job_id), seen)

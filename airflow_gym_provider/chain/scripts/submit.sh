@@ -247,8 +247,9 @@ gym_job_id() {
   done < <(printf '%s\n' "$1")
 }
 
-# gym_refused STATUS STDERR: whether it is certain that no job was made.
+# gym_refused STATUS STDERR: whether it is certain that no job was made. A wrapper may fail after it has told a job's id.
 gym_refused() {
+  [ "$gym_ids" = 0 ] || return 1
   [ "$1" != 0 ] && [ "$1" != 124 ] && [ "$1" != 137 ] || return 1
   [ "$1" != 126 ] && [ "$1" != 127 ] || return 0
   ! [[ $2 =~ $gym_answer_lost ]] || return 1
@@ -273,26 +274,33 @@ gym_unsure() {
       return
     fi
   fi
-  if gym_third_time "$1"; then
-    gym_refuse "$1" "$2"
+  gym_intent "$(gym_now)" 2>/dev/null
+  if gym_third_time "$1" "$2"; then
+    gym_tell_refusal "$1" "$2"
     return
   fi
-  gym_intent "$(gym_now)" 2>/dev/null
   gym_entry '' "not certain whether a job was made: ${2:-sbatch ended with status $1}" 2>/dev/null
   gym_message="sbatch ended with status $1; it may have made a job nevertheless: $2" gym_tell wait "$gym_quiet_seconds"
 }
 
-# gym_third_time STATUS: sbatch said nothing clear three times, each time long enough ago, and no job was ever seen: it is
-# a refusal in words that nobody knows (a site's own wrapper).
+# gym_third_time STATUS STDERR: sbatch failed three times in words that nobody knows, and no job was ever seen: it is a
+# refusal (of a site's own wrapper). An answer that was lost is none, however often: slurmctld may be slow for hours. The
+# intent stays: the next try waits as long as after the first time, for this time may have made the job.
 gym_third_time() {
   local times
+  [ "$1" != 0 ] && [ "$1" != 124 ] && [ "$1" != 137 ] && ! [[ $2 =~ $gym_answer_lost ]] || return 1
   times=$(($(gym_read "$gym_dir/.gym_unsure" 2>/dev/null | grep -Eom 1 '^[1-9][0-9]{0,2}$' || echo 0) + 1))
   printf '%s\n' "$times" | gym_put "$gym_dir/.gym_unsure" 644 2>/dev/null
-  [ "$times" -ge 3 ] && [ "$1" != 0 ] && [ "$1" != 124 ] && [ "$1" != 137 ]
+  [ "$times" -ge 3 ]
 }
 
 gym_refuse() { # STATUS STDERR
-  rm -f "$gym_dir/.gym_intent" "$gym_dir/.gym_unsure"
+  rm -f "$gym_dir/.gym_intent"
+  gym_tell_refusal "$1" "$2"
+}
+
+gym_tell_refusal() { # STATUS STDERR
+  rm -f "$gym_dir/.gym_unsure"
   gym_entry '' "${2:-sbatch ended with status $1}" 2>/dev/null
   gym_message=$2 gym_tell refused "$1"
 }

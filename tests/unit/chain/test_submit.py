@@ -278,11 +278,34 @@ def test_a_refusal_in_unknown_words_is_believed_the_third_time(chains, slurm):
         kinds.append(only(chains.submit(chains.look())).kind)
         chains.age_intent()
     assert kinds == [OutcomeKind.WAIT, OutcomeKind.WAIT, OutcomeKind.REFUSED]
+    assert (chains.directory() / ".gym_intent").exists(), "the third may have made a job, as the first may have"
     assert only(chains.submit(chains.look())).kind is OutcomeKind.WAIT
     slurm.plan("sbatch")
     chains.age_intent()
     assert only(chains.submit(chains.look())).kind is OutcomeKind.SUBMITTED
     assert not (chains.directory() / ".gym_unsure").exists()
+
+
+@pytest.mark.row('`sbatch` says "Socket timed out"')
+def test_an_answer_that_is_lost_is_no_refusal_however_often(chains, slurm):
+    lost = {"rc": 1, "stderr": "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n"}
+    late = {"creates": True, "job": {"squeue": False, "sacct": False}}
+    slurm.plan("sbatch", lost, lost, lost, lost | late, {})
+    for _ in range(4):
+        chains.age_intent()
+        assert only(chains.submit(chains.look())).kind is OutcomeKind.WAIT
+    assert only(chains.submit(chains.look())).kind is OutcomeKind.WAIT, "its job may not show yet"
+    slurm.set(101, squeue=True)
+    assert only(chains.submit(chains.look())).kind is OutcomeKind.ADOPTED
+    assert slurm.live == [101]
+
+
+@pytest.mark.parametrize("turn", [{"rc": 127}, {"rc": 1, "stderr": "site log: Invalid path"}])
+def test_a_wrapper_that_fails_after_it_has_told_the_job_has_refused_nothing(chains, slurm, turn):
+    slurm.plan("sbatch", turn | {"stdout": "{id}\n", "creates": True, "job": {"squeue": False, "sacct": False}})
+    assert only(chains.submit()).kind is OutcomeKind.WAIT
+    slurm.set(101, squeue=True)
+    assert only(chains.submit(chains.look())).kind is OutcomeKind.ADOPTED
 
 
 def test_a_name_that_reads_like_a_lost_answer_is_still_a_refusal(chains, slurm):

@@ -440,6 +440,15 @@ def test_what_is_not_possible_now_is_tried_again(cluster, task, kind):
         task().start()
 
 
+def test_a_slurmctld_whose_answers_get_lost_is_left_alone_for_a_while(cluster, task):
+    lost = Outcome(OutcomeKind.WAIT, "it may have made a job nevertheless: Socket timed out", wait=30, returncode=1)
+    waited = Outcome(OutcomeKind.WAIT, "a submission was cut off", wait=5)
+    cluster.looks, cluster.outcomes = [look()], [lost, waited, lost, waited, lost]
+    with pytest.raises(ChainRetry, match="Socket timed out") as caught:
+        task().start()
+    assert (caught.value.passing, cluster.outcomes) == (True, [])
+
+
 def test_a_directory_that_cannot_be_used_is_tried_a_few_times_then_red(cluster, task, context):
     cluster.looks, cluster.outcomes = [look()], [Outcome(OutcomeKind.FAILED, "/out: Permission denied. The account …")]
     with pytest.raises(ChainError, match="Permission denied") as caught:
