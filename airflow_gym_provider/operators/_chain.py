@@ -339,8 +339,11 @@ class ChainTask(HeldChain):
         seen = self._look()
         if seen.decision.action is Action.DONE:
             return self._green(seen)
-        if any(job.live for job in seen.look.jobs):
+        # of a submission that was cut off a job may show later: the mark is there for an sbatch that is still at work
+        if seen.look.wait is not None or any(job.live for job in seen.look.jobs):
             text = self.here()[1].cancel("execution_timeout is over", [job.ref.key for job in seen.look.jobs[-1:]])
+        if seen.look.wait is not None:
+            text += f". A submission was cut off: see that no job {self.here()[0].job_name} shows later"
         self._leave_chain(seen)
         limit = self.arguments.execution_timeout or 0
         raise ChainStopped(f"execution_timeout of {limit:g} s since the first start is over. {text}".rstrip())

@@ -61,6 +61,7 @@ class FakeCluster:
     outcomes: list
     log: list
     found = ()
+    wait = None
     unwritable = ""
     task = ""
 
@@ -76,6 +77,7 @@ class FakeCluster:
             self.plan.place,
             ids=tuple(j.ref.job_id for j in jobs),
             found=made.found,
+            wait=made.wait,
             jobs=tuple(jobs),
             survey=survey,
             marks=marks,
@@ -316,6 +318,18 @@ def test_no_job_is_made_after_the_deadline(cluster, task):
     with pytest.raises(ChainStopped, match="execution_timeout"):
         chain.start()
     assert "submit None" not in cluster.log
+
+
+@pytest.mark.row("`execution_timeout` is over")
+@pytest.mark.parametrize("jobs", [(), (job(7, Ending.TIMEOUT),)])
+def test_a_deadline_cancels_what_a_submission_that_was_cut_off_may_have_made(cluster, task, monkeypatch, jobs):
+    cluster.looks = [look(*jobs)]
+    monkeypatch.setattr(cluster, "wait", 25)
+    chain = task(execution_timeout=60.0)
+    chain.memory.first_start = 900.0
+    with pytest.raises(ChainStopped, match=r"execution_timeout of 60 s.* cut off: see that no job gym-gpqa-\w+ shows"):
+        chain.start()
+    assert cluster.log[-1] == f"cancel execution_timeout is over {['7'] if jobs else []}"
 
 
 # -- clear ----------------------------------------------------------------------------------------------------------
