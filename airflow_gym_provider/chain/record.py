@@ -32,13 +32,15 @@ class RecordHead:
 @dataclass(frozen=True)
 class RecordEntry:
     """One benchmark of a record. `job_id` is the newest job of its chain; None exactly when queueing it failed, and
-    then `error` says why.
+    then `error` says why. `slurm_cluster`: where that job was sent, on a site of several clusters; None for the
+    default one.
     """
 
     benchmark: str
     job_dir: str
     job_id: str | None
     error: str | None
+    slurm_cluster: str | None = None
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def record_template(head: RecordHead, run_dir: str, benchmarks: Sequence[str]) -
 
 
 def entry_head(benchmark: str, job_dir: str) -> str:
-    """The first lines of one benchmark's entry; record.sh adds job_id and error."""
+    """The first lines of one benchmark's entry; record.sh adds job_id, slurm_cluster and error."""
     return f'      "benchmark": {json.dumps(benchmark)},\n      "job_dir": {json.dumps(job_dir)}'
 
 
@@ -86,7 +88,9 @@ def read_record(text: str) -> Record:
                 f"gym-job.json has schema_version {version!r}, this provider reads up to {SCHEMA_VERSION}: update it"
             )
         entries = tuple(
-            RecordEntry(item["benchmark"], item["job_dir"], item.get("job_id"), item.get("error"))
+            RecordEntry(
+                item["benchmark"], item["job_dir"], item.get("job_id"), item.get("error"), item.get("slurm_cluster")
+            )
             for item in fields["benchmarks"]
         )
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:

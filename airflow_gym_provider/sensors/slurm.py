@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +64,7 @@ class SlurmJobSensor(BaseSensorOperator):
 
     def execute(self, context: Context) -> Any:
         """Look once, then wait in the triggerer, or here."""
-        self.jobs = list(job_ids(self.jobs))
+        wanted_jobs(self.jobs)
         if not self.deferrable:
             return super().execute(context)
         if not self.poke(context):
@@ -105,8 +105,10 @@ class SlurmJobSensor(BaseSensorOperator):
     def _trigger(self) -> SlurmJobTrigger:
         from airflow_gym_provider.triggers.slurm import EVENT_AFTER, SlurmJobTrigger
 
+        wanted = wanted_jobs(self.jobs)
         return SlurmJobTrigger(
-            job_ids=list(job_ids(self.jobs)),
+            job_ids=list(wanted),
+            job_dirs=list(wanted.values()),
             ssh_conn_id=self.ssh_conn_id,
             hostname=self.hostname if self.ssh_conn_id else None,
             poll_interval=self.poll_interval,
@@ -130,33 +132,44 @@ def _how(job: Mapping[str, Any]) -> str:
     return f"{job.get('state') or job.get('ending')}{code} after {job.get('elapsed', 0)} s"
 
 
-def job_ids(jobs: str | int | Sequence[str | int] | Mapping[str, Any]) -> Iterable[str]:
-    """The ids in what the sensor is given. Raises AirflowFailException for none, and for benchmarks never queued."""
+def wanted_jobs(jobs: str | int | Sequence[str | int] | Mapping[str, Any]) -> dict[str, str | None]:
+    """The jobs in what the sensor is given, as sbatch answers, each with its directory where a record names it: that
+    tells it from another one of its number. Raises AirflowFailException for none, and for benchmarks never queued.
+    """
     if isinstance(jobs, str) and jobs.lstrip().startswith(("{", "[")):
         jobs = json.loads(jobs)
     if isinstance(jobs, Mapping):
         return _recorded(jobs)
-    ids = [str(jobs)] if isinstance(jobs, str | int) else [str(job) for job in jobs]
-    return _checked(ids)
+    return _checked({str(job): None for job in ([jobs] if isinstance(jobs, str | int) else jobs)})
 
 
-def _checked(ids: list[str]) -> list[str]:
+def _checked(wanted: dict[str, str | None]) -> dict[str, str | None]:
+    from airflow_gym_provider.jobscript.quoting import check_text
     from airflow_gym_provider.slurm.commands import check_key
 
     try:
-        checked = [check_key(job) for job in ids]
+        for job, folder in wanted.items():
+            check_key(job)
+            check_text(folder or "")
     except ValueError as err:
         raise AirflowFailException(f"`jobs` must be job ids or a submission record: {err}") from None
-    if not checked:
+    if not wanted:
         raise AirflowFailException("`jobs` must be job ids or a submission record: nothing given")
-    return checked
+    return wanted
 
 
-def _recorded(record: Mapping[str, Any]) -> list[str]:
+def _recorded(record: Mapping[str, Any]) -> dict[str, str | None]:
+    from airflow_gym_provider.slurm.keys import cluster_of, job_key
+
     entries = record.get("benchmarks") or []
     unqueued = [f"{entry.get('benchmark')}: {entry.get('error')}" for entry in entries if not entry.get("job_id")]
     if unqueued:
         raise AirflowFailException("never queued: " + "; ".join(unqueued))
     if not entries:
         raise AirflowFailException("`jobs` is a mapping without benchmarks: no submission record")
-    return _checked([str(entry["job_id"]) for entry in entries])
+    wanted = {}
+    for entry in entries:
+        job, folder = str(entry["job_id"]), entry.get("job_dir")
+        key = job if cluster_of(job) else job_key(job, entry.get("slurm_cluster"))
+        wanted[key] = folder if isinstance(folder, str) else None
+    return _checked(wanted)

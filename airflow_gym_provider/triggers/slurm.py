@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -54,6 +55,8 @@ class SlurmJobTrigger(BaseTrigger):
     :param follow_log: show new lines of the driver's log, if the job.sh in `job_dir` says what to hide.
     :param not_before: seconds since 1970 before which no event is fired; see `EVENT_AFTER`.
     :param max_tries: of the task instance when it was deferred: a clear since then has raised it.
+    :param job_dirs: the working directory of each of `job_ids`, where they have not one in common; None for one of
+        which it is not known.
     """
 
     def __init__(
@@ -73,12 +76,13 @@ class SlurmJobTrigger(BaseTrigger):
         follow_log: bool = False,
         not_before: float | None = None,
         max_tries: int | None = None,
+        job_dirs: Sequence[str | None] = (),
         **_from_another_release: object,
     ) -> None:
         super().__init__()
         # A look is shared: what can be asked about no job would be in the way of everybody else's.
         self.job_ids = [check_key(job_id) for job_id in job_ids]
-        for text in (job_dir, rollouts_path):
+        for text in (job_dir, rollouts_path, *job_dirs):
             check_text(text or "")
         self.ssh_conn_id = ssh_conn_id
         self.hostname = hostname
@@ -93,6 +97,7 @@ class SlurmJobTrigger(BaseTrigger):
         self.follow_log = follow_log
         self.not_before = not_before
         self.max_tries = max_tries
+        self.job_dirs = list(job_dirs)
         self._killing: asyncio.Task[None] | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -114,12 +119,16 @@ class SlurmJobTrigger(BaseTrigger):
                 "follow_log": self.follow_log,
                 "not_before": self.not_before,
                 "max_tries": self.max_tries,
+                "job_dirs": self.job_dirs,
             },
         )
 
     def refs(self) -> list[JobRef]:
         """The jobs, as Slurm is asked for them."""
-        return [JobRef(number_of(key), cluster_of(key), self.job_dir, self.submitted_at) for key in self.job_ids]
+        return [
+            JobRef(number_of(key), cluster_of(key), folder or self.job_dir, self.submitted_at)
+            for key, folder in zip_longest(self.job_ids, self.job_dirs[: len(self.job_ids)])
+        ]
 
     def tails(self) -> dict[str, LogTail]:
         """The logs whose new lines are shown."""

@@ -11,12 +11,14 @@ gym_json() {
   printf '"%s"' "${text//$'\n'/\\n}"
 }
 
-# gym_entry ID ERROR: what the record says of this benchmark. Exactly one of the two is empty.
+# gym_entry ID ERROR [CLUSTER]: what the record says of this benchmark. Exactly one of the first two is empty. CLUSTER: where
+# the job was sent, "-" for the default one; a field of its own, for job_id is a number to other readers of the record.
 gym_entry() {
-  local id=null error=null
+  local id=null error=null cluster=${3#-}
   [ -z "$1" ] || id="\"$1\""
   [ -z "$2" ] || error=$(gym_json "$2")
-  printf '    {\n%s,\n      "job_id": %s,\n      "error": %s\n    }' "$gym_entry_head" "$id" "$error" |
+  cluster=${cluster:+"      \"slurm_cluster\": \"$cluster\","$'\n'}
+  printf '    {\n%s,\n      "job_id": %s,\n%s      "error": %s\n    }' "$gym_entry_head" "$id" "$cluster" "$error" |
     gym_put "$gym_dir/.gym_record.json" 644
 }
 

@@ -338,7 +338,7 @@ gym_asked_at() {
 gym_record() {
   local jobs
   jobs=$(gym_read "$gym_dir/.gym_jobs") || return 1
-  gym_entry "$1" '' || return 1
+  gym_entry "$1" '' "$2" || return 1
   printf '%s\n' ${jobs:+"$jobs"} "$1 $2 $3" | gym_put "$gym_dir/.gym_jobs" 644 || return 1
   if [ -n "$gym_counters" ]; then
     gym_count "$gym_counters" || return 1

@@ -101,6 +101,8 @@ def test_jobs_of_another_cluster_are_asked_about_there(chains, slurm):
     chains.submit()
     look = chains.look()
     assert look.chains["gpqa"].jobs[0].ref.cluster == "c2"
+    entry = {"benchmark": "gpqa", "job_dir": chains.places[0].job_dir, "job_id": "101", "error": None}
+    assert chains.record()["benchmarks"] == [entry | {"slurm_cluster": "c2"}]
     assert chains.decisions(look)["gpqa"].action is Action.ADOPT
     for call in slurm.calls("sacct"):
         assert "--clusters=c2" in call["argv"] or not [word for word in call["argv"] if "101" in word]

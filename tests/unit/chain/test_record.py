@@ -27,6 +27,10 @@ def test_fields_of_another_writer_do_no_harm():
     assert read_record(record(extra=1, benchmarks=[ENTRY | {"more": 2}])).benchmarks[0].job_id == "101"
 
 
+def test_a_record_says_to_which_cluster_a_job_was_sent():
+    assert read_record(record(benchmarks=[ENTRY | {"slurm_cluster": "c2"}])).benchmarks[0].slurm_cluster == "c2"
+
+
 @pytest.mark.parametrize("version", [2, 99])
 def test_a_newer_record_is_refused_with_both_versions(version):
     with pytest.raises(ValueError, match=rf"schema_version {version}.*up to 1"):

@@ -6,7 +6,9 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from airflow_gym_provider.exceptions import SlurmUnreachableError
-from airflow_gym_provider.sensors.slurm import SlurmJobSensor, job_ids
+from airflow_gym_provider.sensors.slurm import SlurmJobSensor, wanted_jobs
+from airflow_gym_provider.slurm.accounting import JobRow
+from airflow_gym_provider.slurm.settling import Asked, settle
 from airflow_gym_provider.slurm.states import Ending
 from airflow_gym_provider.slurm.status import JobRef, JobStatus
 from airflow_gym_provider.triggers.observe import Observation
@@ -36,12 +38,38 @@ def sensor(monkeypatch):
 
 @pytest.mark.parametrize("given", [7, "7", [7], ["7"]])
 def test_ids(given):
-    assert list(job_ids(given)) == ["7"]
+    assert wanted_jobs(given) == {"7": None}
 
 
 @pytest.mark.parametrize("given", [RECORD, json.dumps(RECORD)])
 def test_a_record(given):
-    assert list(job_ids(given)) == ["7", "8"]
+    assert wanted_jobs(given) == {"7": "/r/a", "8": "/r/b"}
+
+
+@pytest.mark.parametrize(("job_id", "cluster", "key"), [("7", "c2", "7;c2"), ("7;c2", "c2", "7;c2"), ("7", None, "7")])
+def test_a_record_of_a_site_with_several_clusters(job_id, cluster, key):
+    entry = {"benchmark": "a", "job_id": job_id, "slurm_cluster": cluster, "job_dir": 5}
+    assert wanted_jobs({"benchmarks": [entry]}) == {key: None}
+
+
+def test_somebody_elses_job_of_that_number_makes_nothing_green(monkeypatch):
+    """A record of a release that kept no cluster in it: on the default one, another job has the number."""
+    others = [JobRow("7", "COMPLETED", work_dir="/home/other")]
+
+    def look(sensor):
+        refs = sensor._trigger().refs()
+        return Observation({ref.key: settle(ref, [], others, Asked(True, True)) for ref in refs}, answered=True)
+
+    monkeypatch.setattr(SlurmJobSensor, "_look", look)
+    sensor = SlurmJobSensor(task_id="wait", jobs={"benchmarks": [RECORD["benchmarks"][0]]}, lost_timeout=0.0)
+    with pytest.raises(AirflowFailException, match="unknown to squeue and sacct: 7"):
+        sensor.poke({})
+
+
+@pytest.mark.parametrize("entry", [{"slurm_cluster": "c2 -M"}, {"slurm_cluster": ["c2"]}, {"job_dir": "/a\0b"}])
+def test_a_record_that_no_command_could_be_given(entry):
+    with pytest.raises(AirflowFailException, match="`jobs`"):
+        wanted_jobs({"benchmarks": [RECORD["benchmarks"][0] | entry]})
 
 
 HOSTILE_IDS = ("12; touch pwned", "12;-M", "12;", "--help", "1,2", "1_[0-3]", "7\n", "$(id)", "٣", "1" * 11, "12;a b")
@@ -50,19 +78,19 @@ HOSTILE_IDS = ("12; touch pwned", "12;-M", "12;", "--help", "1,2", "1_[0-3]", "7
 @pytest.mark.parametrize("given", ["", [], "soon", {}, {"benchmarks": []}, *HOSTILE_IDS])
 def test_what_names_no_job(given):
     with pytest.raises(AirflowFailException, match="`jobs`"):
-        job_ids(given)
+        wanted_jobs(given)
 
 
 @pytest.mark.parametrize("job_id", HOSTILE_IDS)
 def test_a_record_whose_id_is_none(job_id):
     with pytest.raises(AirflowFailException, match="`jobs`"):
-        job_ids({"benchmarks": [{"benchmark": "a", "job_id": job_id, "error": None}]})
+        wanted_jobs({"benchmarks": [{"benchmark": "a", "job_id": job_id, "error": None}]})
 
 
 def test_a_benchmark_that_was_never_queued():
     record = {"benchmarks": [*RECORD["benchmarks"], {"benchmark": "c", "job_id": None, "error": "no such partition"}]}
     with pytest.raises(AirflowFailException, match="c: no such partition"):
-        job_ids(record)
+        wanted_jobs(record)
 
 
 def test_it_defers_only_when_there_is_something_to_wait_for(sensor):
@@ -71,7 +99,7 @@ def test_it_defers_only_when_there_is_something_to_wait_for(sensor):
         sensor.execute({})
     arguments = deferred.value.trigger.serialize()[1]
     assert arguments["job_ids"] == ["7", "8"]
-    assert arguments["job_dir"] is None
+    assert (arguments["job_dir"], arguments["job_dirs"]) == (None, [None, None])
     sensor._follower = None
     done = {key: status(key, Ending.COMPLETED) for key in ("7", "8")}
     sensor.answers = [Observation(done, answered=True)]

@@ -116,7 +116,7 @@ def test_what_is_no_job_never_gets_into_the_look_that_all_share(job_id):
         SlurmJobTrigger(["60", job_id])
 
 
-@pytest.mark.parametrize("path", [{"job_dir": "/a\0b"}, {"rollouts_path": "/a\udce9"}])
+@pytest.mark.parametrize("path", [{"job_dir": "/a\0b"}, {"job_dirs": ["/a\0b"]}, {"rollouts_path": "/a\udce9"}])
 def test_nor_does_a_path_that_no_shell_can_be_given(path):
     with pytest.raises(ValueError, match="cannot be passed"):
         SlurmJobTrigger(["60"], **path)
@@ -125,6 +125,13 @@ def test_nor_does_a_path_that_no_shell_can_be_given(path):
 def test_ids_name_their_cluster():
     refs = SlurmJobTrigger(["60", "61;c2"], job_dir="/d").refs()
     assert [(ref.job_id, ref.cluster, ref.job_dir) for ref in refs] == [("60", None, "/d"), ("61", "c2", "/d")]
+
+
+@pytest.mark.parametrize("folders", [["/a", None], ["/a"], ["/a", None, "/more"]])
+def test_jobs_may_have_directories_of_their_own(folders):
+    trigger = SlurmJobTrigger(["60", "61"], job_dir="/d", job_dirs=folders)
+    assert [ref.job_dir for ref in trigger.refs()] == ["/a", "/d"]
+    assert SlurmJobTrigger(**trigger.serialize()[1]).refs() == trigger.refs()
 
 
 def test_one_event_at_the_end_and_each_change_in_the_log(run, watcher, said):
