@@ -91,7 +91,9 @@ def check_way(seen: Evidence, memory: ChainMemory, cluster: Cluster) -> None:
 def _budget_base(memory: ChainMemory, look: ChainLook, verdict: Verdict | None) -> int:
     """Where the present budget begins: with the first try after a clear, but never behind what still counts."""
     if memory.new_budget:
-        live = [at for at, job in enumerate(look.jobs) if job.live]
+        if look.jobs and not look.jobs[-1].known and not look.jobs[-1].missing:
+            return len(look.jobs)  # while Slurm does not say whether it lives nothing is kept: the clear would be lost
+        live = [at for at, job in enumerate(look.jobs) if job.live and job.known]
         base = live[0] if live else len(look.jobs)
         if not live and look.jobs and look.jobs[-1].ending is Ending.COMPLETED and verdict and verdict.complete:
             base -= 1  # finished in the end, although the task was red: take it

@@ -383,6 +383,20 @@ def test_a_job_that_still_lives_after_a_clear_counts_in_the_new_budget(cluster, 
     assert ChainMemory.of(context).budget_base == 1
 
 
+@pytest.mark.parametrize("live", [True, False])
+def test_a_clear_while_accounting_is_away_is_a_new_budget_all_the_same(cluster, task, context, live):
+    failed = [job(number, Ending.FAILED, exit_code=1, elapsed=60) for number in (5, 6, 7)]
+    cluster.looks = [look(*failed)]
+    with pytest.raises(ChainStopped, match="all 2 retries are used"):
+        task().start()
+    cleared(context)
+    cluster.looks = [look(*(job(number, live=live, known=False, state="") for number in (5, 6, 7)))]
+    assert task().start() == Waiting("7"), "nothing is known of them"
+    cluster.looks, cluster.outcomes = [look(*failed)], [SUBMITTED]
+    assert task().start() == Waiting("7")
+    assert (ChainMemory.of(context).budget_base, cluster.log[-1]) == (3, "submit None")
+
+
 def test_a_job_that_finished_after_its_task_went_red_is_taken(cluster, task, context):
     cluster.looks = [look(job(7))]
     task().start()
