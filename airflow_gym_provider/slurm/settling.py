@@ -67,14 +67,21 @@ def _ended(status: JobStatus, state: str, sure: bool) -> JobStatus:
 
 def _deciding(rows: Sequence[_Row]) -> _Row | None:
     """The part that decides for the whole job: a live one, else one that went wrong, else the first."""
-    parts = sorted(rows, key=_part_order)
+    parts = sorted(_standing(rows), key=_part_order)
     live = [row for row in parts if is_live(row.state)]
     bad = [row for row in parts if row.state != State.COMPLETED]
     return next(iter(live or bad or parts), None)
 
 
 def _newest_deciding(history: Sequence[JobRow]) -> JobRow | None:
-    return _deciding([newest(group) for group in _parts(history).values()])
+    return _deciding([newest(group) for group in _parts(_standing(history)).values()])
+
+
+def _standing(rows: Sequence[_Row]) -> Sequence[_Row]:
+    """The rows that say how it stands with the job. Of one that a federation gave to several clusters, one has it; the
+    others say REVOKED for good, which tells nothing beside the one that ran it.
+    """
+    return [row for row in rows if row.state != State.REVOKED] or rows
 
 
 def _part_order(row: QueueRow | JobRow) -> tuple[int, str]:

@@ -201,6 +201,18 @@ def replace_cell(row: dict[str, str], **cells: str) -> dict[str, str]:
     return {**row, **cells}
 
 
+def test_the_cluster_of_a_federation_that_did_not_get_the_job_decides_nothing() -> None:
+    for state, says in (("COMPLETED", ended(Ending.COMPLETED)), ("FAILED", ended(Ending.FAILED)), ("RUNNING", UNKNOWN)):
+        rows = [recorded("7", state, 62, Cluster="c1"), recorded("7", "REVOKED", Cluster="c2")]
+        for records in (rows, rows[::-1]):
+            assert verdict(look(records=records)) == says
+            assert (look(records=records).state, look(records=records).elapsed) == (state, 62)
+    shown = [queued("7", "REVOKED"), queued("7", "COMPLETED")]
+    assert verdict(look(shown, [recorded("7", "COMPLETED"), recorded("7", "REVOKED")])) == ended(Ending.COMPLETED)
+    assert verdict(look(records=[recorded("7", "REVOKED")])) == UNKNOWN, "alone it is no end that is known"
+    assert verdict(look([queued("7", "REVOKED")], [recorded("7", "REVOKED")])) == ALIVE
+
+
 def test_a_pending_job_tells_why_and_until_when() -> None:
     status = look([queued("7", "PENDING", REASON="PartitionNodeLimit", START_TIME="2026-01-01T08:00:00", NODELIST="")])
     assert (status.reason, status.start_estimate, status.nodes) == ("PartitionNodeLimit", "2026-01-01T08:00:00Z", "")
