@@ -58,7 +58,8 @@ class Decision:
 
     `job_id`: the job the decision is about (the live one for ADOPT, else the newest). `walltime`: seconds for the next
     job's time limit, None to leave the job script's own. `wait`: seconds after which to look again (WAIT only).
-    `used`, `retries`, `resubmits`: what the present budget has spent so far.
+    `used`, `retries`, `resubmits`: what the present budget has spent so far; `before`: the first two without the newest
+    job.
     """
 
     action: Action
@@ -70,6 +71,7 @@ class Decision:
     used: int = 0
     retries: int = 0
     resubmits: int = 0
+    before: tuple[int, int] = (0, 0)
 
 
 def decide(
@@ -217,6 +219,7 @@ class _Case:
             used=self.history.used,
             retries=self._retries,
             resubmits=self.history.resubmits,
+            before=self.history.before,
         )
 
     @property

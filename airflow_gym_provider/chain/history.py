@@ -99,12 +99,21 @@ class ChainHistory:
         A COMPLETED job that has a successor was incomplete, hence counts; whether a COMPLETED newest one does is for
         its results to say.
         """
-        steps = list(self._steps())
-        total = sum(step is Step.RETRY for step in steps) + sum(step is Step.COMPLETED for step in steps[:-1])
+        failed = sum(step is Step.RETRY for step in self._steps())
+        total = failed + sum(job.ending is Ending.COMPLETED for job in self.counted[:-1])
         if not self.forgotten:
             return total
         newest = self.counted[-1]
         return max(total, self.recorded_retries + (not newest.live and self.step(newest) is Step.RETRY))
+
+    @property
+    def before(self) -> tuple[int, int]:
+        """`used` and `retries` without the newest job: what the counters in the dot-files say once it is recorded."""
+        if not self.counted:
+            return 0, 0
+        newest = self.counted[-1]
+        failed = not newest.live and self.step(newest) is Step.RETRY
+        return self.used - newest.elapsed, self.retries - failed
 
     @property
     def resubmits(self) -> int:

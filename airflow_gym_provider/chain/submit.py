@@ -44,6 +44,7 @@ class Submission:
 
     `found`: ids of its jobs that the look found unrecorded, "id" or "id;cluster". `walltime`: seconds for sbatch's
     --time, None to leave the job script's. `used` and `retries` go into the dot-files of a `resumable` benchmark.
+    `before`: both as of the jobs before the newest, for when that is one of `found`.
     `once`: a chain that has a job gets no other, also when that has ended; for a caller that resumes nothing.
     """
 
@@ -54,6 +55,7 @@ class Submission:
     walltime: int | None = None
     used: int = 0
     retries: int = 0
+    before: tuple[int, int] = (0, 0)
     resumable: bool = False
     once: bool = False
 
@@ -221,6 +223,7 @@ def _submit(index: int, submission: Submission) -> str:
         "gym_found": "\n".join(_found(word) for word in submission.found),
         "gym_time": "" if submission.walltime is None else clock(submission.walltime),
         "gym_counters": f"{submission.used} {submission.retries}" if submission.resumable else "",
+        "gym_counters_before": f"{submission.before[0]} {submission.before[1]}",
         "gym_once": "1" if submission.once else "",
         "gym_entry_head": entry_head(place.benchmark, place.job_dir),
     }

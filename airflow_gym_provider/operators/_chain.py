@@ -238,6 +238,7 @@ class ChainTask(HeldChain):
             walltime=seen.decision.walltime,
             used=seen.decision.used,
             retries=seen.decision.retries,
+            before=seen.decision.before,
             resumable=plan.bounds.resumable,
         )
         extra = {"submitter": "airflow", "dag_id": plan.key["dag_id"], "run_id": plan.key["run_id"]}

@@ -336,12 +336,14 @@ gym_asked_at() {
 
 # gym_record ID CLUSTER EPOCH: the chain's new line comes last: with it, all the rest is there.
 gym_record() {
-  local jobs
+  local jobs counters=$gym_counters
+  # The counters are those of the jobs before this one, and the decision has counted those that it knew of.
+  if gym_has "$1" "$gym_found"; then counters=${counters:+$gym_counters_before}; fi
   jobs=$(gym_read "$gym_dir/.gym_jobs") || return 1
   gym_entry "$1" '' "$2" || return 1
   printf '%s\n' ${jobs:+"$jobs"} "$1 $2 $3" | gym_put "$gym_dir/.gym_jobs" 644 || return 1
-  if [ -n "$gym_counters" ]; then
-    gym_count "$gym_counters" || return 1
+  if [ -n "$counters" ]; then
+    gym_count "$counters" || return 1
   fi
   printf '%s\n' ${gym_chain:+"$gym_chain"} "$1" | gym_put "$gym_dir/.gym_job_chain" 644
 }

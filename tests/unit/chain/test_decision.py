@@ -305,6 +305,20 @@ def test_jobs_that_accounting_has_purged_keep_their_share():
     assert chain(TIMEOUT, TIMEOUT, recorded_walltime=30 * HOUR).used == 8 * HOUR
 
 
+def test_what_a_budget_has_spent_is_told_without_its_newest_job_too():
+    assert decide(chain(), LIMITS).before == decide(chain(TIMEOUT, base=1), LIMITS).before == (0, 0)
+    adopted = decide(chain(TIMEOUT, FAILED, LIVE), LIMITS)
+    assert (adopted.used, adopted.retries, adopted.before) == (4 * HOUR + 120, 1, (4 * HOUR + 60, 1))
+    assert decide(chain(FAILED, FAILED), LIMITS).before == (60, 1)
+    assert decide(chain(FAILED, job(1, Ending.COMPLETED)), LIMITS, SHORT).before == (60, 1)
+    gone = job(1, None, 0, state="", known=False, missing=True)
+    assert decide(chain(gone, FAILED, recorded_walltime=HOUR, recorded_retries=1), LIMITS).before == (HOUR, 1)
+
+
+def test_an_incomplete_job_counts_while_its_successor_lives():
+    assert decide(chain(job(1, Ending.COMPLETED), LIVE), LIMITS).before == (60, 1)
+
+
 def test_a_decision_tells_how_the_newest_job_ended():
     assert decide(chain(TIMEOUT), LIMITS).ending is Ending.TIMEOUT
     assert decide(chain(), LIMITS).ending is None

@@ -503,6 +503,31 @@ def test_what_is_wanted_once_is_not_queued_again_when_its_unrecorded_job_has_end
     assert not (chains.directory() / ".gym_intent").exists()
 
 
+def test_the_counters_of_a_job_that_is_found_are_those_of_the_jobs_before_it(chains, slurm):
+    counters = {"used": 70, "retries": 2, "before": (30, 1)}
+    chains.submit()
+    slurm.set(101, state="TIMEOUT")
+    slurm.add(name="gym-gpqa", dir=chains.places[0].job_dir, state="RUNNING")
+    look = chains.look()
+    assert look.chains["gpqa"].found == ("102",)
+    assert only(chains.submit(look, changes=counters)).kind is OutcomeKind.ADOPTED
+    assert (chains.file(".gym_accumulated_walltime"), chains.file(".gym_infra_retries")) == ("30\n", "1\n")
+    slurm.set(102, state="TIMEOUT")
+    slurm.add(name=chains.places[0].job_name, dir=chains.places[0].job_dir, state="FAILED", squeue=False)
+    slurm.plan("sbatch", {"rc": 127}, {})
+    assert only(chains.submit(chains.look(), changes=counters)).kind is OutcomeKind.REFUSED
+    assert chains.file(".gym_accumulated_walltime") == "30\n", "the newest is the one that was found"
+    assert only(chains.submit(chains.look(), changes=counters)).kind is OutcomeKind.SUBMITTED
+    assert (chains.file(".gym_accumulated_walltime"), chains.file(".gym_infra_retries")) == ("70\n", "2\n")
+
+
+def test_a_job_that_nobody_had_seen_comes_after_all_that_were_counted(chains, slurm):
+    look = chains.look()
+    slurm.add(name=chains.places[0].job_name, dir=chains.places[0].job_dir, state="RUNNING")
+    assert only(chains.submit(look, changes={"used": 70, "before": (30, 1)})).kind is OutcomeKind.ADOPTED
+    assert chains.file(".gym_accumulated_walltime") == "70\n"
+
+
 def test_what_is_wanted_once_is_queued_where_the_chain_names_no_job(chains, slurm):
     slurm.plan("sbatch", {"rc": 127})
     assert only(chains.submit(changes={"once": True})).kind is OutcomeKind.REFUSED

@@ -60,6 +60,7 @@ class FakeCluster:
     looks: list
     outcomes: list
     log: list
+    submission: Submission | None
     found = ()
     wait = None
     unwritable = ""
@@ -99,7 +100,7 @@ class FakeCluster:
 
 @pytest.fixture
 def cluster(monkeypatch):
-    FakeCluster.looks, FakeCluster.outcomes, FakeCluster.log = [], [], []
+    FakeCluster.looks, FakeCluster.outcomes, FakeCluster.log, FakeCluster.submission = [], [], [], None
     monkeypatch.setattr(_held, "Cluster", FakeCluster)
     monkeypatch.setattr("airflow_gym_provider.operators._evidence.judge", lambda survey, spec, since: survey.verdict)
     monkeypatch.setattr(module, "log_tails", lambda *_: [])
@@ -111,6 +112,7 @@ def cluster(monkeypatch):
 
     def submit(hook, config, run, submissions, environ, **_):
         FakeCluster.log.append(f"submit {submissions[0].walltime}")
+        FakeCluster.submission = submissions[0]
         return SubmitReport({"gpqa": FakeCluster.outcomes.pop(0)})
 
     monkeypatch.setattr(module._submit, "submit", submit)
@@ -159,6 +161,14 @@ def test_a_job_of_an_earlier_try_is_taken_up(cluster, task):
     cluster.looks = [look(job(7))]
     assert task().start() == Waiting("7")
     assert cluster.log == ["look"]
+
+
+def test_an_unrecorded_job_is_recorded_with_what_those_before_it_have_used(cluster, task, monkeypatch):
+    cluster.looks = [look(job(6, Ending.FAILED, exit_code=1, elapsed=30), job(7, elapsed=40))]
+    cluster.outcomes = [Outcome(OutcomeKind.ADOPTED, "job 7 is RUNNING", "7")]
+    monkeypatch.setattr(cluster, "found", ("7",))
+    assert task().start() == Waiting("7")
+    assert (cluster.submission.used, cluster.submission.before) == (70, (30, 1))
 
 
 def test_what_is_done_already_is_returned_without_waiting(cluster, task, context):
