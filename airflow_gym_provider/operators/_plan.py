@@ -48,7 +48,7 @@ class ChainPlan:
     @property
     def results_are_its_own(self) -> bool:
         """Whether they lie in the chain's directory, and not where other runs may have written as well."""
-        return posixpath.normpath(self.spec.rollouts_path).startswith(f"{self.job_dir}/")
+        return posixpath.normpath(self.spec.rollouts_path).startswith(f"{posixpath.normpath(self.job_dir)}/")
 
     @property
     def bounds(self) -> Limits:

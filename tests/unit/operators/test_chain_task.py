@@ -764,6 +764,19 @@ def test_a_job_sent_to_another_cluster_is_looked_for_there(context, submit_confi
     assert ["gym_clusters=('' c2 c3" in text for text in hook.scripts] == [True] * 3
 
 
+@pytest.mark.parametrize("output_path", ["/scratch//me", "/scratch/./me/", "//scratch/me", "/scratch/me"])
+@pytest.mark.parametrize(("fpath", "own"), [(None, True), ("/scratch/me/rollouts.jsonl", False)])
+def test_results_in_the_chains_directory_are_its_own_however_the_path_is_written(
+    context, submit_config, output_path, fpath, own
+):
+    submit_config["job"]["output_path"] = output_path
+    if fpath:
+        submit_config["driver"]["benchmarks"]["gpqa"]["run"]["output_jsonl_fpath"] = fpath
+    key = chain_key(context, ChainMemory.of(context), None)
+    plan = make_plan(load_submit_config(submit_config, environ={}), "gpqa", key, context)
+    assert plan.results_are_its_own is own
+
+
 def test_a_cluster_that_nobody_knows_is_no_passing_trouble(submit_config):
     config = load_submit_config(submit_config, environ={})
     text = "squeue on c9: squeue: error: No cluster 'c9' known by database."
