@@ -275,7 +275,7 @@ class ChainTask(HeldChain):
         clusters = {*self.memory.place.get("clusters", ()), *([cluster] if cluster else [])}
         self.memory.place |= {"job_id": waiting.job_id, "clusters": sorted(clusters)}
         self.memory.held, self.memory.way = waiting.job_id, self.here()[1].hook.where
-        self.memory.outages = self.memory.starts = 0
+        self.memory.outages, self.memory.starts, self.memory.own = 0, 0, True
         self.memory.save()
         self._show_place(waiting.job_id)
         self._leave_chain(seen, waiting.job_id)

@@ -7,6 +7,7 @@ What happened to the task                      | next try
 a retry, a killed worker, a lost heartbeat     | same directory, same budget
 cleared, was not green                         | same directory, new budget
 cleared, was green                             | new generation: a directory of its own, all new
+cleared, its directory was another chain's     | the same: six digits tell directories of one DAG run apart
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class ChainMemory:
     job that was last waited for: when nothing is left of it, its directory has vanished. `asked` is the directory in
     which a job was last asked for: there may be one, also when nobody has heard the answer. `models` is what that job
     was to evaluate, `way` the login node by which `held` was seen last. `takes_over`: since a clear, what lies there
-    may be another map index's.
+    may be another map index's. `own`: a job of this generation has been known. `foreign`: none was, and the directory
+    is somebody else's.
     """
 
     max_tries: int = 0
@@ -53,6 +55,8 @@ class ChainMemory:
     models: str = ""
     way: str = ""
     takes_over: bool = False
+    own: bool = False
+    foreign: bool = False
     place: dict[str, Any] = field(default_factory=dict)
     _store: Any = field(default=None, repr=False, compare=False)
 
@@ -63,6 +67,7 @@ class ChainMemory:
         raw = store.get(KEY) or {}
         # a newer release may have written more than we know, an older one less
         memory = cls(**{name: raw[name] for name in cls._names() if name in raw})
+        memory.own = memory.own or (bool(raw) and "own" not in raw)  # who knows what an older one has had
         memory._store = store
         return memory
 
@@ -101,9 +106,10 @@ class ChainMemory:
         """
         self.generation = max(self.generation + 1, clears)
         self.budget_base, self.new_budget, self.held, self.asked, self.place = 0, False, "", "", {}
+        self.own = self.foreign = False
 
     def _cleared(self, clears: int) -> None:
-        if self.outcome == SUCCESS:
+        if self.outcome == SUCCESS or self.foreign:
             self.renew(clears)
         else:
             self.new_budget = True

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_gym_provider.chain import run_dir
+from airflow_gym_provider.chain import ForeignDirectoryError, run_dir
 from airflow_gym_provider.config import SubmitConfig
 from airflow_gym_provider.hooks.slurm import SlurmHook
 from airflow_gym_provider.operators import _config
@@ -39,8 +39,12 @@ def submit_all(arguments: SubmitArguments, context: Context, log: Any) -> dict[s
         run = _open(context, memory, config, hook, log)
         # What was refused for good is remembered: a retry for the others does not ask for it again.
         errors: dict[str, str] = memory.place.setdefault(_REFUSED, {})
+        own, memory.own = memory.own, True
         try:
             run.queue(names, _config.forwarded(config, whole), errors)
+        except ForeignDirectoryError:
+            memory.own = own
+            raise
         finally:
             memory.save()
         record: dict[str, Any] = storable(run.record())

@@ -76,6 +76,10 @@ class ChainRetryPolicy(RetryPolicy):
     def _decide(self, exception: BaseException, context: Context | None) -> RetryDecision:
         if isinstance(exception, ChainRetry):
             return self._again(exception, context)
+        if isinstance(exception, ForeignDirectoryError) and _never_was_ours(context):
+            return RetryDecision.fail(
+                f"{exception}. Or clear the task: it has had no job there, so that takes a directory of another name"
+            )
         if isinstance(exception, _PEOPLE_MUST_ACT):
             return RetryDecision.fail(str(exception))
         if isinstance(exception, AirflowTaskTimeout):
@@ -128,6 +132,18 @@ def _count(context: Context | None, counter: str) -> int:
     memory.starts = 0
     memory.save()
     return count
+
+
+def _never_was_ours(context: Context | None) -> bool:
+    """Whether no job of the chain was ever known in what is somebody else's directory. Remembered for a clear, which
+    may then look for another: of a chain that has had one, the job may live on in a directory that is damaged.
+    """
+    memory = None if context is None else ChainMemory.of(context)
+    if memory is None or memory.own:
+        return False
+    memory.foreign = True
+    memory.save()
+    return True
 
 
 def _ended_by_itself(context: Context | None) -> None:

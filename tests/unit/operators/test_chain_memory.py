@@ -66,6 +66,7 @@ def test_a_store_that_was_lost_is_no_clear(context):
 def test_what_another_release_wrote_is_read(context):
     context["task_state_store"].set(KEY, {"generation": 2, "from_the_future": 1})
     assert ChainMemory.of(context).generation == 2
+    assert ChainMemory.of(context).own, "it may have had jobs"
 
 
 def test_it_is_json(context):

@@ -13,6 +13,7 @@ from airflow_gym_provider.chain import (
     ChainError,
     ChainLook,
     CutOffError,
+    ForeignDirectoryError,
     Look,
     Outcome,
     OutcomeKind,
@@ -522,6 +523,28 @@ def test_a_directory_that_has_gone_away_with_its_job_makes_no_other_until_a_clea
     assert task().start() == Waiting("7")
 
 
+def test_two_map_indexes_whose_directories_have_one_name_get_two_after_a_clear(cluster, task, context, monkeypatch):
+    look_of = cluster.look
+    cluster.looks, cluster.outcomes = [look()], [SUBMITTED]
+
+    def foreign(self, clusters=()):
+        if self.plan.key["generation"] == 0:
+            raise ForeignDirectoryError("the run directory belongs to another map index; nothing was written")
+        return look_of(self, clusters)
+
+    monkeypatch.setattr(cluster, "look", foreign)
+    chain = task()
+    with pytest.raises(ForeignDirectoryError) as caught:
+        chain.start()
+    said = ChainRetryPolicy().evaluate(caught.value, 1, 10_000, context)
+    assert (said.action.name, "clear the task" in said.reason) == ("FAIL", True)
+    context["ti"].max_tries += 1
+    again = task()
+    assert again.start() == Waiting("7")
+    assert again.plan.run_dir != chain.plan.run_dir
+    assert "clear the task" not in ChainRetryPolicy().evaluate(caught.value, 1, 10_000, context).reason
+
+
 ELSEWHERE = {"job": {"output_path": "/home/of/another/worker"}}
 
 
@@ -764,6 +787,7 @@ def test_a_job_sent_to_another_cluster_is_looked_for_there(context, submit_confi
     assert ["gym_clusters=('' c2 c3" in text for text in hook.scripts] == [True] * 3
 
 
+@pytest.mark.filterwarnings("ignore:.*is the same file in every run")
 @pytest.mark.parametrize("output_path", ["/scratch//me", "/scratch/./me/", "//scratch/me", "/scratch/me"])
 @pytest.mark.parametrize(("fpath", "own"), [(None, True), ("/scratch/me/rollouts.jsonl", False)])
 def test_results_in_the_chains_directory_are_its_own_however_the_path_is_written(

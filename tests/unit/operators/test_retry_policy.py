@@ -134,3 +134,19 @@ def test_the_delay_between_retries_stays_the_users():
         plain = GymEvalOperator(task_id="plain", config="x.yaml")
         mapped = GymEvalOperator.partial(task_id="mapped").expand(config=["x.yaml"])
     assert plain.retry_delay == mapped.retry_delay == timedelta(seconds=2)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_somebody_elses_directory_is_left_with_a_clear_where_the_chain_never_had_a_job(context, own):
+    """Six digits name the directories of a DAG run's map indexes: two of them may be alike."""
+    memory = ChainMemory.of(context)
+    memory.begin(context, ENDLESS, 1.0)
+    memory.own = own
+    memory.save()
+    decision = decide(ForeignDirectoryError("the run directory belongs to {map_index: 3}"), context)
+    assert (decision.action, "clear the task" in decision.reason) == (RetryAction.FAIL, not own)
+    context["ti"].max_tries += 1
+    memory = ChainMemory.of(context)
+    memory.begin(context, ENDLESS, 2.0)
+    assert (memory.generation, memory.new_budget, memory.foreign) == (0 if own else 1, own, False)
+    assert "clear the task" not in decide(ForeignDirectoryError("x")).reason

@@ -3,11 +3,20 @@
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_gym_provider.chain import ChainError, ChainLook, ChainPlace, Outcome, OutcomeKind, SubmitReport
+from airflow_gym_provider.chain import (
+    ChainError,
+    ChainLook,
+    ChainPlace,
+    ForeignDirectoryError,
+    Outcome,
+    OutcomeKind,
+    SubmitReport,
+)
 from airflow_gym_provider.exceptions import ChainRetry
 from airflow_gym_provider.operators import _queue as queueing
 from airflow_gym_provider.operators._memory import SUCCESS, ChainMemory
 from airflow_gym_provider.operators.gym import GymSubmitOperator
+from airflow_gym_provider.operators.retry import ChainRetryPolicy
 
 RECORD = {"schema_version": 1, "benchmarks": []}
 BAD_PARTITION = (
@@ -133,6 +142,20 @@ def test_a_cleared_success_is_queued_anew_in_another_directory(queue, submit_con
     context["ti"].max_tries += 1
     run(submit_config, context)
     assert len(queue.directories) == 2
+
+
+def test_a_directory_that_is_somebody_elses_is_left_for_another_by_a_clear(queue, submit_config, context, monkeypatch):
+    def foreign(self, names):
+        raise ForeignDirectoryError("the run directory belongs to another map index")
+
+    with monkeypatch.context() as patch, pytest.raises(ForeignDirectoryError) as caught:
+        patch.setattr(queueing.RunQueue, "_look", foreign)
+        run(submit_config, context)
+    assert "clear the task" in ChainRetryPolicy().evaluate(caught.value, 1, 10_000, context).reason
+    first = ChainMemory.of(context).asked
+    context["ti"].max_tries += 1
+    run(submit_config, context)
+    assert (queue.directories == {first}, ChainMemory.of(context).own) == (False, True)
 
 
 def test_overrides_that_came_to_nothing_are_none(queue, submit_config, context):
