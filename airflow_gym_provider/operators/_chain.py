@@ -19,7 +19,7 @@ from airflow_gym_provider.chain.place import TASK_FILE
 from airflow_gym_provider.exceptions import ChainRetry, ChainStopped
 from airflow_gym_provider.operators import _config, _submit
 from airflow_gym_provider.operators._arguments import EvalArguments
-from airflow_gym_provider.operators._evidence import Evidence, check_there, check_way, gather
+from airflow_gym_provider.operators._evidence import Evidence, began, check_there, check_way, gather
 from airflow_gym_provider.operators._finish import finished
 from airflow_gym_provider.operators._held import HeldChain
 from airflow_gym_provider.operators._memory import MAX_SILENT, clear_number
@@ -356,7 +356,7 @@ class ChainTask(HeldChain):
         self._warn_of_steps(seen)
         self._leave_chain(seen)
         cluster.count(seen.decision)
-        summary = cluster.summarise()
+        summary = cluster.summarise(began(seen.look))
         for problem in filter(None, (summary.metrics_problem, "" if summary.missing else summary.problem)):
             self.log.warning("%s", problem)
         if seen.verdict is not None and (short := recount(seen.verdict, plan.spec, summary)):

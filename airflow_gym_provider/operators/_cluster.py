@@ -69,8 +69,10 @@ class Cluster:
         answer = self.hook.run(script, KILL_SECONDS, attempts=1) if quick else self.hook.run(script, _CANCEL_TIMEOUT)
         return read_cancel(script, answer, [place])[place.benchmark].text
 
-    def summarise(self) -> Summary:
-        """What a finished chain's rollouts come to, and a custom harness's numbers. Never raises: see `problem`."""
+    def summarise(self, since: float | None = None) -> Summary:
+        """What a finished chain's rollouts come to, and a custom harness's numbers, which count when they are not from
+        before `since`. Never raises: see `problem`.
+        """
         spec = self.plan.spec
         own = posixpath.join(self.plan.job_dir, RESULTS_FILE) if spec.judged_by == "exit_status" else None
         script = RemoteScript.build(
@@ -80,7 +82,7 @@ class Cluster:
             answer = self.hook.run(script, SUMMARY_TIMEOUT)
         except SlurmTransportError as err:
             return Summary(problem=f"the rollouts could not be summarised: {err}")
-        return parse_summary(script.frames(answer.stdout), spec.rollouts_path, results_path=own)
+        return parse_summary(script.frames(answer.stdout), spec.rollouts_path, results_path=own, since=since)
 
     def count(self, decision: Decision) -> None:
         """Leave true counters beside the results of a chain that is over: for people, so failing to is no matter."""

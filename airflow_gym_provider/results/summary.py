@@ -18,9 +18,10 @@ from typing import Any
 
 from airflow_gym_provider.jobscript.quoting import quote
 from airflow_gym_provider.results.harness import HarnessError, harness_metrics
+from airflow_gym_provider.results.survey import CLOCKS_DIFFER
 from airflow_gym_provider.results.tasks import TaskRewards, read_task
 from airflow_gym_provider.slurm.progress import beside
-from airflow_gym_provider.slurm.remote import Frames
+from airflow_gym_provider.slurm.remote import Frame, Frames
 
 __all__ = ["Spread", "Summary", "parse_summary", "summary_body", "table_path"]
 
@@ -144,9 +145,19 @@ def summary_body(
     return body
 
 
-def parse_summary(frames: Frames, rollouts_path: str, tag: str = "0", *, results_path: str | None = None) -> Summary:
-    """What the answer to `summary_body` of the same arguments says. Never raises: see `Summary.problem`."""
-    metrics, metrics_problem = _harness(frames, tag, results_path)
+def parse_summary(
+    frames: Frames,
+    rollouts_path: str,
+    tag: str = "0",
+    *,
+    results_path: str | None = None,
+    since: float | None = None,
+) -> Summary:
+    """What the answer to `summary_body` of the same arguments says. Never raises: see `Summary.problem`.
+
+    `since`: when the chain's first job was submitted, in seconds since 1970: an older results.json is not its own.
+    """
+    metrics, metrics_problem = _harness(frames, tag, results_path, since)
     summary = _rollouts(frames, rollouts_path, tag)
     return replace(summary, metrics=metrics, metrics_problem=metrics_problem)
 
@@ -206,13 +217,13 @@ def _spread(numbers: Mapping[str, float], name: str, n: int) -> Spread | None:
     return Spread(n, known[0], known[1], known[2], known[3], tuple(known[4:]))
 
 
-def _harness(frames: Frames, tag: str, path: str | None) -> tuple[dict[str, float], str]:
+def _harness(frames: Frames, tag: str, path: str | None, since: float | None) -> tuple[dict[str, float], str]:
     """Metrics of results.json, and why there are none."""
     told = [frame for frame in frames.named("results") if frame.arg(0) == tag]
     if path is None or not told or told[0].arg(1) == "missing":
         return {}, ""
-    if told[0].arg(1) != "ok":
-        return {}, f"{path} is no file of at most {RESULTS_CAP} bytes"
+    if fault := _unfit(told[0], since):
+        return {}, f"{path} {fault}"
     try:
         data = base64.b64decode("".join(told[0].text.split()), validate=True)
     except (binascii.Error, ValueError):
@@ -223,6 +234,16 @@ def _harness(frames: Frames, tag: str, path: str | None) -> tuple[dict[str, floa
         return harness_metrics(data), ""
     except HarnessError as error:
         return {}, f"{path} {error}"
+
+
+def _unfit(told: Frame, since: float | None) -> str:
+    """Why a results.json is not read, to be said after its path; "" when it is."""
+    if told.arg(1) != "ok":
+        return f"is no file of at most {RESULTS_CAP} bytes"
+    written = told.arg(3)
+    if since is not None and written.isdecimal() and int(written) < since - CLOCKS_DIFFER:
+        return "is from before this chain's first job, left by another run"
+    return ""
 
 
 def _seconds(spread: Spread) -> Spread:

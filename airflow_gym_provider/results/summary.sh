@@ -84,15 +84,18 @@ gym_summary() {
   if [ -n "$path" ] && [ "$path" != "$table" ]; then rm -f -- "$path"; fi
 }
 
-# gym_results TAG FILE CAP: frame "results TAG STATUS" with the file of a custom harness in base64.
+# gym_results TAG FILE CAP: frame "results TAG STATUS SIZE EPOCH" with the file of a custom harness in base64.
 gym_results() {
-  local tag=$1 size
-  if ! size=$(stat -L -c %s -- "$2" 2>/dev/null); then
+  local tag=$1 size written
+  if ! size=$(stat -L -c '%s %Y' -- "$2" 2>/dev/null); then
     frame results "$tag" missing
-  elif [ ! -f "$2" ] || [ "$size" -gt "$3" ]; then
+    return
+  fi
+  written=${size#* } size=${size% *}
+  if [ ! -f "$2" ] || [ "$size" -gt "$3" ]; then
     frame results "$tag" large "$size"
   else
-    frame results "$tag" ok "$size"
+    frame results "$tag" ok "$size" "$written"
     base64 2>/dev/null <"$2"
   fi
 }

@@ -25,6 +25,8 @@ __all__ = ["FileFacts", "Spec", "Survey", "parse_survey", "survey_body"]
 METRICS_CAP = 32 * 1024 * 1024
 """Bytes of the metrics file that are fetched at most."""
 
+CLOCKS_DIFFER = 300
+"""Seconds by which the clocks of a login node and of a file server may disagree."""
 _STALE_SECONDS = 2.0
 _FILE = re.compile(r"(rollouts|inputs|failures|metrics) (ok|missing|unreadable) (\d+) (\d+) (\d+)")
 _WHY = re.compile(r"(rollouts|inputs|failures|metrics) because (.{1,200})")

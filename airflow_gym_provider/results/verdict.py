@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from airflow_gym_provider.results.summary import Summary
-from airflow_gym_provider.results.survey import FileFacts, Spec, Survey
+from airflow_gym_provider.results.survey import CLOCKS_DIFFER, FileFacts, Spec, Survey
 
 __all__ = ["Verdict", "judge", "recount"]
-
-_CLOCKS_DIFFER = 300
-"""Seconds by which the clocks of a login node and of a file server may disagree."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ def _metrics_fault(survey: Survey, since: float | None) -> str:
     if survey.metrics_stale:
         age = survey.rollouts.mtime - survey.metrics_file.mtime
         return f"{survey.metrics_file.path} is {age} s older than the rollouts, left by an earlier job"
-    if since is not None and survey.metrics_file.mtime < since - _CLOCKS_DIFFER:
+    if since is not None and survey.metrics_file.mtime < since - CLOCKS_DIFFER:
         return f"{survey.metrics_file.path} is from before this chain's first job, left by another run"
     return survey.metrics_problem
 

@@ -33,6 +33,7 @@ from airflow_gym_provider.operators._plan import ChainPlan, chain_key, make_plan
 from airflow_gym_provider.operators._submit import run_files, settle, submit
 from airflow_gym_provider.operators.retry import ChainRetryPolicy
 from airflow_gym_provider.results import Summary, Verdict
+from airflow_gym_provider.slurm.accounting import JobRow
 from airflow_gym_provider.slurm.remote import Answer
 from airflow_gym_provider.slurm.states import Ending
 from airflow_gym_provider.slurm.status import JobRef, JobStatus
@@ -62,6 +63,7 @@ class FakeCluster:
     outcomes: list
     log: list
     submission: Submission | None
+    since: float | None = None
     found = ()
     wait = None
     unwritable = ""
@@ -92,7 +94,8 @@ class FakeCluster:
         type(self).log.append(f"cancel {why} {list(job_ids)}")
         return "cancelled job " + ", ".join(job_ids)
 
-    def summarise(self):
+    def summarise(self, since=None):
+        type(self).since = since
         return Summary(rollouts=4, tasks=2)
 
     def count(self, decision):
@@ -170,6 +173,13 @@ def test_an_unrecorded_job_is_recorded_with_what_those_before_it_have_used(clust
     monkeypatch.setattr(cluster, "found", ("7",))
     assert task().start() == Waiting("7")
     assert (cluster.submission.used, cluster.submission.before) == (70, (30, 1))
+
+
+def test_a_harness_numbers_count_from_the_chains_first_job_on(cluster, task):
+    first = job(6, Ending.TIMEOUT, rows=(JobRow("6", "TIMEOUT", submit="1970-01-01T00:01:00"),))
+    cluster.looks = [look(first, job(7, Ending.COMPLETED), verdict=DONE)]
+    task().start()
+    assert cluster.since == 60.0
 
 
 def test_what_is_done_already_is_returned_without_waiting(cluster, task, context):

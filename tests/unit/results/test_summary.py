@@ -250,10 +250,10 @@ def test_tags_and_paths_that_cannot_be_passed_on_are_refused():
         summary_body("/r\0.jsonl")
 
 
-def read_results(path: Path) -> Summary:
+def read_results(path: Path, since: float | None = None) -> Summary:
     script = RemoteScript.build(summary_body("/no/rollouts.jsonl", results_path=str(path)), needs=())
     done = subprocess.run(["bash", "-s"], input=script.text, capture_output=True, text=True, check=True)
-    return parse_summary(script.frames(done.stdout), "/no/rollouts.jsonl", results_path=str(path))
+    return parse_summary(script.frames(done.stdout), "/no/rollouts.jsonl", results_path=str(path), since=since)
 
 
 @pytest.mark.parametrize(
@@ -291,6 +291,19 @@ def test_a_harness_that_wrote_something_else(tmp_path: Path, content: str, told:
     assert str(path) in found.metrics_problem
     path.unlink()
     assert read_results(path).metrics_problem == ""
+
+
+def test_numbers_from_before_the_chain_are_not_its_own(tmp_path: Path):
+    path = tmp_path / "results.json"
+    path.write_text('{"accuracy": 0.99}')
+    os.utime(path, (86_400, 86_400))
+    for since in (None, 86_400.0, 86_400.0 + 299):  # clocks differ
+        assert read_results(path, since).metrics == {"accuracy": 0.99}
+    found = read_results(path, 86_400.0 + 301)
+    assert (found.metrics, found.metrics_problem) == (
+        {},
+        f"{path} is from before this chain's first job, left by another run",
+    )
 
 
 def test_names_nested_without_end_are_no_crash():
