@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from airflow_gym_provider.config.brought_in import plain
 from airflow_gym_provider.config.hiding import hide
 
 # A shorter text is no secret worth hiding, and hiding it would garble messages.
@@ -17,6 +18,11 @@ class Problem:
 
     where: str
     what: str
+
+    def __post_init__(self) -> None:
+        # so that what is to be hidden in it is found there
+        object.__setattr__(self, "where", plain(self.where))
+        object.__setattr__(self, "what", plain(self.what))
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}" if self.where else self.what

@@ -19,6 +19,7 @@ from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSou
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from airflow_gym_provider.config.brought_in import plain
 from airflow_gym_provider.config.errors import Problem
 from airflow_gym_provider.config.overrides import ParsedOverride
 from airflow_gym_provider.config.scalars import Scalar, Unresolved
@@ -146,6 +147,8 @@ class _Fragments(ConfigSource):
             named = [self.folder / config_path]
         else:
             named = [self.folder / f"{config_path}{suffix}" for suffix in _SUFFIXES]
+        if ".." in Path(config_path).parts:  # a name may come from a form; Hydra itself finds none of these
+            return None
         return next((file for file in named if file.is_file()), None)
 
     def is_group(self, config_path: str) -> bool:
@@ -175,4 +178,4 @@ def _spelled(item: Any) -> Any:
         return {key: _spelled(value) for key, value in item.items()}
     if isinstance(item, list):
         return [_spelled(value) for value in item]
-    return item.text if isinstance(item, Scalar) else item
+    return item.text if isinstance(item, Scalar) else plain(item) if isinstance(item, str) else item

@@ -12,6 +12,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
+from airflow_gym_provider.config.brought_in import from_words, plain
 from airflow_gym_provider.config.errors import Problem
 from airflow_gym_provider.config.scalars import Scalar, plain_value
 from airflow_gym_provider.config.suggest import did_you_mean
@@ -36,7 +37,7 @@ def parse_overrides(texts: Sequence[str], problems: list[Problem]) -> list[Parse
     parser = OverridesParser.create()
     parsed = []
     for text in texts:
-        where = f"override {str(text).split('=', 1)[0]!r}"
+        where = f"override {plain(from_words(str(text))).split('=', 1)[0]!r}"
         try:
             override = parser.parse_override(str(text))
         except HydraException:
@@ -146,4 +147,13 @@ def _value_of(override: ParsedOverride, problems: list[Problem]) -> Any:
     text = str(override.hydra.input_line).split("=", 1)[-1].strip()
     if isinstance(value, (bool, int, float)) and (isinstance(value, float) or str(value) != text):
         value = Scalar(text, value)
-    return clean(value, problems, tuple(override.key.split(".")))
+    return clean(_read(value), problems, tuple(override.key.split(".")))
+
+
+def _read(value: Any) -> Any:
+    """The value with what a template has brought into it."""
+    if isinstance(value, str):
+        return from_words(value)
+    if isinstance(value, dict):
+        return {from_words(str(key)): _read(item) for key, item in value.items()}
+    return [_read(item) for item in value] if isinstance(value, list) else value

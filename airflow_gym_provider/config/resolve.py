@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -11,8 +12,9 @@ from typing import Any
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from omegaconf.resolvers.oc import env as omegaconf_env
 
-from airflow_gym_provider.config.brought_in import kept, mark, settled
+from airflow_gym_provider.config.brought_in import begins, inert, is_marked, read_again, settled
 from airflow_gym_provider.config.errors import Problem
 from airflow_gym_provider.config.hiding import CREDENTIAL
 from airflow_gym_provider.config.scalars import Unresolved
@@ -23,8 +25,16 @@ _MISSING = "???"
 _UNSET: Any = object()
 _MAX_DEPTH = 100
 _MAX_VALUES = 100_000
-# Stands for a reference while the text around it is escaped; private-use characters that no config holds.
-_MARK = re.compile("(\\\\*)\ue0f0([^\ue0f1]*)\ue0f1")
+# Around a reference while the text about it is escaped, with what nobody knows who fills in a form.
+_NONCE = secrets.token_hex(8)
+_MARK = re.compile(f"(\\\\*)\ue0f0{_NONCE}([^\ue0f1]*)\ue0f1")
+# Lines for a shell, as their author wrote them: what somebody fills in must not become one.
+_SHELL_TEXT = ("command", "pre_command")
+_NO_SHELL_WORD = (
+    'is for a shell to read, and a template brings in more than words: put that into `env` (NAME: "lit:{{ … }}") and '
+    'write "$NAME" here'
+)
+_NO_PREFIX = 'begins with {} by what its template brings in, which would read a variable: write "lit:{{{{ … }}}}"'
 
 
 @dataclass
@@ -44,11 +54,11 @@ class Environment:
         """Return what ``${oc.env:name,default}`` stands for. Raises KeyError when there is nothing."""
         if self.defer or (self.show and name in self.environ):
             suffix = "" if default is _UNSET or not self.defer else f",{default}"
-            return f"\ue0f0{name}{suffix}\ue0f1"
+            return f"\ue0f0{_NONCE}{name}{suffix}\ue0f1"
         if name in self.environ:
             self.names.add(name)
             self._note(name)
-            return kept(mark(self.environ[name]))
+            return self.environ[name].replace("$", inert("$"))  # as text, also where one more reader looks
         if default is _UNSET:
             raise KeyError(f"environment variable {name} is not set")
         return None if default is None else str(default)
@@ -76,11 +86,19 @@ def _read_variable(name: str, default: Any = _UNSET) -> str | None:
     return _current.get().read(name, default)
 
 
+def _read_variable_or_ours(name: str, default: Any = _UNSET) -> str | None:
+    if _current.get(None) is not None:
+        return _read_variable(name, default)
+    return omegaconf_env(name) if default is _UNSET else omegaconf_env(name, default)
+
+
 @contextmanager
 def reading(environ: Mapping[str, str]) -> Iterator[Environment]:
     """Let ``${oc.env:...}`` see ``environ`` and nothing else, in this context, while a config is made."""
     # Registered each time, as OmegaConf.clear_resolvers() anywhere in the process would drop it.
     OmegaConf.register_new_resolver(ENV_RESOLVER, _read_variable, replace=True)
+    # What resolvers put together of texts and keys has its own name, and is to see no other environment.
+    OmegaConf.register_new_resolver("oc.env", _read_variable_or_ours, replace=True)
     environment = Environment(environ)
     token = _current.set(environment)
     try:
@@ -126,7 +144,15 @@ class _Walk:
             return [self.value(value, number, (*path, str(number))) for number in range(len(value))]
         if isinstance(value, str) and names:
             self._note_reference(parent, key, path, names)
-        return settled(value, path) if isinstance(value, str) else value
+        return self._settled(value, path) if isinstance(value, str) else value
+
+    def _settled(self, value: str, path: tuple[str, ...]) -> Any:
+        if is_marked(value) and _is_for_a_shell(path):
+            return self._fail(path, _NO_SHELL_WORD)
+        for prefix in ("host:", "runtime:") if path[-2:-1] == ("env",) and not read_again(path) else ():
+            if begins(value, prefix):
+                return self._fail(path, _NO_PREFIX.format(prefix))
+        return settled(value, path)
 
     def _note_reference(self, parent: Any, key: Any, path: tuple[str, ...], names: set[str]) -> None:
         if "env" not in path[1:-1] and not any(CREDENTIAL.search(name) for name in names):
@@ -142,6 +168,11 @@ class _Walk:
     def _fail(self, path: tuple[str, ...], what: str) -> Unresolved:
         self.problems.append(Problem(".".join(path), what))
         return Unresolved()
+
+
+def _is_for_a_shell(path: tuple[str, ...]) -> bool:
+    """Whether a place holds lines for a shell, or a service's arguments as a shell reads them."""
+    return not read_again(path) and (path[-1] in _SHELL_TEXT or (path[0] == "services" and path[-1] == "extra_args"))
 
 
 def _defer_policy_host(config: DictConfig, environment: Environment) -> None:

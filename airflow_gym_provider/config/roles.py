@@ -19,7 +19,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from airflow_gym_provider.config.brought_in import kept, mark
+from airflow_gym_provider.config.brought_in import from_words, inert, plain
 from airflow_gym_provider.config.errors import Problem
 from airflow_gym_provider.config.scalars import read_plain
 from airflow_gym_provider.config.services import HANDED_DOWN, TIERS
@@ -31,8 +31,8 @@ _ROLE = re.compile(r"@(policy|cluster|run)\.([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*
 def apply_roles(config: DictConfig, texts: Sequence[str], problems: list[Problem]) -> None:
     """Apply such overrides in order, in place. Each that cannot be applied is reported without its value."""
     for text in texts:
-        head, _, value = text.partition("=")
-        if not value.strip():
+        head, _, value = from_words(text).partition("=")
+        if not plain(value).strip():
             continue
         if fault := _apply(config, head.strip(), value.strip()):
             problems.append(Problem(f"override {head.strip()!r}", fault))
@@ -46,8 +46,8 @@ def _apply(config: DictConfig, head: str, text: str) -> str | None:
     places = list(_PLACES[role](config))
     if not places:
         return _NOTHING[role]
-    plain = read_plain(text)
-    value = kept(mark(plain)) if isinstance(plain, str) else plain
+    read = read_plain(text)
+    value = inert(read) if isinstance(read, str) else read
     try:
         for place in places:
             OmegaConf.update(place, field, value, merge=False, force_add=True)
@@ -60,7 +60,7 @@ def _apply(config: DictConfig, head: str, text: str) -> str | None:
 
 def _policy(config: DictConfig) -> Iterator[DictConfig]:
     name = _held(_held(config, "driver"), "policy_model")
-    service = _held(_held(config, "services"), str(name)) if name is not None else None
+    service = _held(_held(config, "services"), plain(str(name))) if name is not None else None
     if isinstance(service, DictConfig):
         yield service
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from airflow_gym_provider.config.brought_in import has_token, kept, plain, read_again, restored
+from airflow_gym_provider.config.brought_in import has_token, restored
 from airflow_gym_provider.config.errors import Problem
 from airflow_gym_provider.config.scalars import Scalar, Unresolved, read_plain
 
@@ -24,12 +24,6 @@ _CORE_KINDS: dict[str, type | tuple[type, ...]] = {"int": int, "float": (int, fl
 # Far above any config, far below what a nest of aliases can be made to expand to.
 _MAX_VALUES = 100_000
 _MAX_DEPTH = 100
-# Lines for a shell, as their author wrote them: what somebody fills in must not become one.
-_SHELL_TEXT = ("command", "pre_command")
-_NO_SHELL_WORD = (
-    'is lines for a shell, and its template brings in more than words: put that into `env` (NAME: "lit:{{ … }}") and '
-    'write "$NAME" here'
-)
 
 
 class _Loader(yaml.SafeLoader):
@@ -134,9 +128,7 @@ class _Builder:
 
     def _scalar(self, node: yaml.ScalarNode, path: tuple[str, ...]) -> Any:
         if has_token(node.value) and node.tag in (_PLAIN, _TAG + "str"):
-            if path and path[-1] in _SHELL_TEXT and not read_again(path):
-                self._problem(path, node, _NO_SHELL_WORD)
-            return kept(restored(node.value))
+            return self._restored(node, path)
         if node.tag == _PLAIN:
             return read_plain(node.value)
         kind = node.tag.removeprefix(_TAG)
@@ -146,6 +138,13 @@ class _Builder:
         if kind in _CORE_KINDS and isinstance(value.value if isinstance(value, Scalar) else value, _CORE_KINDS[kind]):
             return value
         return self._refuse_tag(node, path)
+
+    def _restored(self, node: yaml.ScalarNode, path: tuple[str, ...]) -> str:
+        try:
+            return restored(node.value)
+        except ValueError as error:
+            self._problem(path, node, f"{error}; write {{{{ … | tojson }}}} for each value")
+            return ""
 
     def _refuse_tag(self, node: yaml.Node, path: tuple[str, ...]) -> Unresolved:
         tag = node.tag.replace(_TAG, "!!")
@@ -173,7 +172,7 @@ class _Builder:
     def _key(self, node: yaml.Node, path: tuple[str, ...]) -> str | None:
         """Return a key as it was written: 2024 and on are names here, not a number and a boolean."""
         if isinstance(node, yaml.ScalarNode) and node.tag in (_PLAIN, _TAG + "str"):
-            return plain(restored(node.value)) if has_token(node.value) else str(node.value)
+            return self._restored(node, path) if has_token(node.value) else str(node.value)
         self._problem(path, node, "a key must be plain text")
         return None
 

@@ -79,12 +79,13 @@ class _GymEvalDecoratedOperator(DecoratedOperator, GymEvalOperator):
         """A list beside a `config` is overrides; all else is a config, merged over the one there is."""
         if answer is None:
             return
-        if isinstance(answer, list) and self.config is not None:
-            self.overrides = [*given_overrides(self.overrides), *answer]
-        elif self.config is None:
-            self.config = answer
+        config = self.given("config")
+        if isinstance(answer, list) and config is not None:
+            self._filled_in["overrides"] = [*given_overrides(self.given("overrides")), *answer]
+        elif config is None:
+            self._filled_in["config"] = answer
         else:
-            self.config = [*(self.config if isinstance(self.config, list | tuple) else [self.config]), answer]
+            self._filled_in["config"] = [*(config if isinstance(config, list | tuple) else [config]), answer]
 
 
 def _plain(answer: Any, function: Callable[..., Any]) -> Any:

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.log import mask_secret
-from markupsafe import Markup
-from markupsafe import escape as markup_escape
 
 from airflow_gym_provider.config import SubmitConfig, SubmitConfigError, SubmitConfigWarning, load_submit_config
 from airflow_gym_provider.config.hiding import CREDENTIAL, shapes, worth_hiding
 from airflow_gym_provider.hooks.defaults import connection_defaults
 from airflow_gym_provider.operators._failure import without_secrets
+from airflow_gym_provider.operators._jinja import renderer
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
@@ -53,7 +50,7 @@ def load_config(
                 _located(source, context.get("dag")),
                 list(overrides),
                 environ,
-                render=_renderer(context),
+                render=renderer(context),
                 defaults=defaults,
             )
         except SubmitConfigError as err:
@@ -72,66 +69,6 @@ def load_config(
     config.conceal(without_secrets)
     mask(config.secret_values())
     return config
-
-
-def _renderer(context: Context) -> Callable[[str], str]:
-    """Jinja as in any template field of the DAG, but always to text: YAML is parsed by us. What an expression brings in
-    is text as well, and neither YAML nor an interpolation: who may fill in a form is not thereby to read the worker's
-    environment, or to write another config.
-    """
-    filled_in = _several_lines([dict(context.get("params") or {}), getattr(context.get("dag_run"), "conf", None)])
-    # With autoescape what a macro or a block gives is Markup: its text is the author's. What is brought in is not.
-    environment = context["dag"].get_template_env(force_sandboxed=True)
-    environment = environment.overlay(finalize=partial(_as_yaml, filled_in), autoescape=True)
-    environment.filters = {**environment.filters, **dict.fromkeys(("e", "escape", "forceescape"), _html)}
-
-    def render(text: str) -> str:
-        try:
-            return environment.from_string(text).render(context)
-        except Exception as err:
-            cure = "Braces that are meant as text go between {% raw %} and {% endraw %}"
-            raise ValueError(f"{type(err).__name__}: {err}. {cure}") from None
-
-    return render
-
-
-def _html(text: Any) -> str:
-    return str(markup_escape(text))
-
-
-def _several_lines(value: Any) -> set[str]:
-    """All texts of more than one line in a value of JSON."""
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    if isinstance(value, list):
-        return set().union(*map(_several_lines, value))
-    return {value} if isinstance(value, str) and len(value.splitlines()) > 1 else set()
-
-
-def _as_yaml(filled_in: set[str], value: Any) -> Any:
-    """What an expression came to, as it stands in a file: a value of JSON or a text, and what is Markup as it is.
-
-    Raises ValueError for one of the texts `filled_in` as it is.
-    """
-    from airflow_gym_provider.config.brought_in import as_flow, as_token
-
-    if isinstance(value, Markup):
-        return _quoted_by_tojson(value)
-    if isinstance(value, str) and value in filled_in:
-        raise ValueError("a param, or a value of the run's conf, has several lines; write {{ … | tojson }} for it")
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    return Markup(as_flow(value) if isinstance(value, list | tuple | dict) else as_token(str(value)))  # noqa: S704
-
-
-def _quoted_by_tojson(value: Markup) -> Markup:
-    from airflow_gym_provider.config.brought_in import as_flow, has_token
-
-    try:
-        flow = as_flow(json.loads(value))
-    except ValueError:
-        return value
-    return Markup(flow) if has_token(flow) else value  # noqa: S704
 
 
 def mask(values: Iterable[str]) -> None:

@@ -69,6 +69,7 @@ class _GymOperator(BaseOperator):
         self.overrides = overrides
         self.environ = environ
         self.ssh_conn_id = ssh_conn_id
+        self._filled_in: dict[str, Any] = {}
 
     @classmethod
     def partial(cls, **kwargs: Any) -> OperatorPartial:
@@ -92,20 +93,21 @@ class _GymOperator(BaseOperator):
     def render_template(
         self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None
     ) -> Any:
-        """As of every operator; but what a template brings into `config` or `overrides` is text, no interpolation.
-
-        Raises AirflowFailException where it cannot be that.
-        """
+        """As of every operator; but what a template brings into `config` or `overrides` is text, whatever it holds."""
         render = partial(super().render_template, content, context, seen_oids=seen_oids)
-        fields = [getattr(self, name, None) for name in ("config", "overrides")]
-        if content is None or not any(content is field for field in fields):
+        field = next((name for name in ("config", "overrides") if content is getattr(self, name, None)), None)
+        if content is None or field is None:
             return render(jinja_env=jinja_env)
-        from airflow_gym_provider.operators._templates import without_interpolation
+        from airflow_gym_provider.operators._templates import filled_in, shown
 
         environment = jinja_env or self.get_template_env()
-        return without_interpolation(
-            lambda env: render(jinja_env=env), environment, overrides=content is fields[1] is not fields[0]
-        )
+        found = filled_in(lambda env: render(jinja_env=env), environment, overrides=field == "overrides")
+        self._filled_in[field] = found
+        return shown(found)
+
+    def given(self, field: str) -> Any:
+        """`config` or `overrides` for `load_config`: rendered, so that what templates brought in is known as text."""
+        return self._filled_in.get(field, getattr(self, field))
 
     def _rendered_environ(self, context: Context) -> dict[str, str]:
         """`environ` with its templates rendered. It is no template field: those are stored and shown."""
@@ -242,9 +244,9 @@ class GymEvalOperator(_GymOperator):
     def _arguments(self, context: Context) -> EvalArguments:
         limit = self.execution_timeout
         return EvalArguments(
-            config=self.config,
+            config=self.given("config"),
             benchmark=self.benchmark,
-            overrides=given_overrides(self.overrides),
+            overrides=given_overrides(self.given("overrides")),
             environ=self._rendered_environ(context),
             ssh_conn_id=self.ssh_conn_id,
             poll_interval=float(self.poll_interval),
@@ -286,9 +288,9 @@ class GymSubmitOperator(_GymOperator):
 
     def _arguments(self, context: Context) -> SubmitArguments:
         return SubmitArguments(
-            config=self.config,
+            config=self.given("config"),
             benchmark=self.benchmark,
-            overrides=given_overrides(self.overrides),
+            overrides=given_overrides(self.given("overrides")),
             environ=self._rendered_environ(context),
             ssh_conn_id=self.ssh_conn_id,
             retries=int(self.retries or 0),

@@ -43,7 +43,12 @@ class GymValidateOperator(_GymOperator):
         _refuse_misspelt(context)
         environ = _config.whole_environ(self._rendered_environ(context))
         config = _config.load_config(
-            self.config, given_overrides(self.overrides), environ, context, self.log, ssh_conn_id=self.ssh_conn_id
+            self.given("config"),
+            given_overrides(self.given("overrides")),
+            environ,
+            context,
+            self.log,
+            ssh_conn_id=self.ssh_conn_id,
         )
         names = self._checked(config, environ)
         self.log.info("to be evaluated on %s: %s", config.cluster_name, ", ".join(names))

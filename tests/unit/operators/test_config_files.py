@@ -66,7 +66,7 @@ def test_what_somebody_fills_in_is_no_line_for_a_shell(context, load, tmp_path, 
         return found.driver.benchmarks["gpqa"].command
 
     for written in ("'run {{ params.text }}'", "{{ params.text | tojson }}", "'run \"{{ params.text ~ '' }}\"'"):
-        with pytest.raises(AirflowFailException, match=r"gpqa\.command: is lines for a shell.*\$NAME|several lines"):
+        with pytest.raises(AirflowFailException, match=r"gpqa\.command: is for a shell.*\$NAME|several lines"):
             command(written, text)
     assert command("'run {{ params.text }}'", "/ckpt/7") == "run /ckpt/7"
     found = as_gym_reads(load("{command: {{ params.text | tojson }}}", params={"text": text}))
@@ -87,7 +87,8 @@ def test_what_stands_for_a_run_or_a_model_is_no_interpolation_for_gym_either(con
 
 
 BY_REFERENCE = """
-services: {{policy: {{type: vllm, model: {model}, container: c, pre_command: "it is ${{services.policy.model}}"}}}}
+services:
+  policy: {{type: vllm, model: {model}, container: c, served_model_name: "it is ${{services.policy.model}}"}}
 compute: {{cluster: {{type: slurm, account: eval, node_pools: {{main: {{partition: debug, gpus_per_node: 1}}}}}}}}
 driver:
   container: c
@@ -114,9 +115,9 @@ def test_what_is_filled_in_is_no_interpolation_wherever_a_reference_takes_it(con
     )
     task.render_template_fields(context)
     environ = {"TEXT": text, "CANARY": CANARY}
-    config = load_config(task.config, task.overrides, environ, context, LOG)
+    config = load_config(task.given("config"), task.given("overrides"), environ, context, LOG)
     assert config.services["policy"].model == text
-    assert config.services["policy"].pre_command == f"it is {text}"
+    assert config.services["policy"].served_model_name == f"it is {text}"
     assert config.driver.env["NAME"].value == text
     read = as_gym_reads(config)
     assert read == dict.fromkeys(("question", "again", "own"), f"is it {text}"), "and its author's is one"
@@ -193,11 +194,11 @@ def test_what_is_quoted_twice_is_an_error_or_text(load, place, text):
         ("'costs ${{ params.b }}'", "costs ${oc.env:CANARY}"),
         ("'costs {{ params.a }}{oc.env:CANARY}'", "costs ${oc.env:CANARY}"),
         ("'{{ params.c }}${oc.env:OTHER}'", "\\word"),
-        ("'{{ params.d }}'", "${oc.env:CANARY}\ue0f2zz\ue0f3"),
+        ("'{{ params.d }}'", "${oc.env:CANARY}"),
     ],
 )
 def test_an_interpolation_is_one_only_where_its_author_wrote_all_of_it(load, written, text):
-    params = {"a": "$", "b": "{oc.env:CANARY}", "c": "\\", "d": "\ue0f4\ue0f5oc.env:CANARY}\ue0f2zz\ue0f3"}
+    params = {"a": "$", "b": "{oc.env:CANARY}", "c": "\\", "d": "\ue0f4\ue0f5oc.env:CANARY}\ue0f7"}
     found = load(written, params=params, environ={"CANARY": CANARY, "OTHER": "word"})
     assert as_gym_reads(found) == {"question": text}
 

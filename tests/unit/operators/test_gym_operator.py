@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+from airflow.sdk.exceptions import TaskDeferred
 from omegaconf import OmegaConf
 
 from airflow_gym_provider.config import load_submit_config
@@ -117,17 +117,18 @@ def test_what_a_template_brings_into_config_or_overrides_reads_no_environment(co
     text = "{{ params.a }}{{ params.b }}"
     submit_config["driver"]["benchmarks"]["gpqa"]["run"] |= {"given": text, "own": "${oc.env:OWN}", "many": [text]}
     with DAG("d", schedule=None, render_template_as_native_obj=native) as dag:
-        task = GymEvalOperator(task_id="eval", config=submit_config, overrides=["@run.role=" + text])
-        bad = GymEvalOperator(task_id="bad", config=submit_config, overrides=["driver.benchmarks.gpqa.run.x=" + text])
+        overrides = ["@run.role=" + text, "+driver.benchmarks.gpqa.run.place=" + text]
+        task = GymEvalOperator(task_id="eval", config=submit_config, overrides=overrides)
     context |= {"dag": dag}
     task.render_template_fields(context)
-    config = load_submit_config(task.config, task.overrides, {"CANARY": "s3cret", "OWN": "own"})
+    environ = {"CANARY": "s3cret", "OWN": "own"}
+    config = load_submit_config(task.given("config"), task.given("overrides"), environ)
     # read once more by gym's own Hydra, in the job
     run = OmegaConf.to_container(OmegaConf.create(config.driver.benchmarks["gpqa"].run), resolve=True)
-    assert run == {"split": "benchmark", "given": a + b, "own": "own", "many": [a + b], "role": a + b}
+    assert run == {"split": "benchmark", "given": a + b, "own": "own", "many": [a + b], "role": a + b, "place": a + b}
     assert config.secret_values() == {"own"}
-    with pytest.raises(AirflowFailException, match=r"'driver\.benchmarks\.gpqa\.run\.x'.* give it with .*@run\.KEY="):
-        bad.render_template_fields(context)
+    assert task.overrides == ["@run.role=" + a + b, "+driver.benchmarks.gpqa.run.place=" + a + b]
+    assert task.config["driver"]["benchmarks"]["gpqa"]["run"]["given"] == a + b
 
 
 def test_options_reach_the_chain(context):

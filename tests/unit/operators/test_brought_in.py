@@ -1,0 +1,290 @@
+"""Who fills in a form writes values: no interpolation, no config and no line for a shell, whichever way they take."""
+
+import logging
+from types import SimpleNamespace
+
+import pytest
+import yaml
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowFailException
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import OmegaConf
+
+from airflow_gym_provider.config import load_submit_config
+from airflow_gym_provider.jobscript.overrides import override_tokens
+from airflow_gym_provider.operators._config import load_config
+from airflow_gym_provider.operators.gym import GymEvalOperator
+
+LOG = logging.getLogger(__name__)
+CANARY = "s3cret-of-the-worker"
+IN_THE_JOB = "s3cret-of-the-job"
+READS = "${oc.env:CANARY}"
+BASE = """
+services: {policy: {type: vllm, model: m, container: c}}
+compute: {cluster: {type: slurm, account: eval, node_pools: {main: {partition: debug, gpus_per_node: 1}}}}
+driver: {container: c, policy_model: policy, benchmarks: {gpqa: {run: {question: x}}}}
+job: {output_path: /out}
+otel: {enabled: false}
+"""
+
+
+def merged(tree, other):
+    if not (isinstance(tree, dict) and isinstance(other, dict)):
+        return other
+    found = tree | {key: merged(tree.get(key), value) for key, value in other.items()}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+@pytest.fixture
+def load(context, tmp_path):
+    """A config, given as a mapping or as the same in a file, with params and overrides that are templates."""
+
+    def load(more, params, overrides=(), way="file", environ=None, native=False, text=None):
+        tree = merged(yaml.safe_load(BASE), more)
+        path = tmp_path / "submit.yaml"
+        path.write_text(text or yaml.safe_dump(tree, default_style="'"))
+        with DAG("d", schedule=None, render_template_as_native_obj=native) as dag:
+            task = GymEvalOperator(
+                task_id="e", config=tree if way == "mapping" else str(path), overrides=list(overrides)
+            )
+        given = context | {"params": params, "dag": dag, "dag_run": SimpleNamespace(conf=params)}
+        task.render_template_fields(given | {"expanded_ti_count": None})
+        environ = {"CANARY": CANARY} | (environ or {})
+        return load_config(task.given("config"), task.given("overrides"), environ, given, LOG)
+
+    return load
+
+
+def as_gym_reads(config):
+    """What becomes of `run` in the job, where gym's own Hydra reads it with the job's environment."""
+    parser = OverridesParser.create()
+    given = [parser.parse_override(token) for token in override_tokens(config.driver.benchmarks["gpqa"].run, "run")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CANARY", IN_THE_JOB)
+        tree = OmegaConf.create({})
+        for found in given:
+            OmegaConf.update(tree, str(found.key_or_group), found.value(), force_add=True)
+        return OmegaConf.to_container(tree, resolve=True)
+
+
+def run(**values):
+    return {"driver": {"benchmarks": {"gpqa": {"run": values}}}}
+
+
+def command(text):
+    return {"driver": {"benchmarks": {"gpqa": {"run": None, "command": text}}}}
+
+
+SHELL = "a; touch pwned"
+LINES = [
+    (command("run {{ params.x }}"), ()),
+    (command("run ${_x}") | {"_x": "{{ params.x }}"}, ()),
+    (command("run ${services.policy.model}"), ["@policy.model={{ params.x }}"]),
+    (command("run"), ["driver.benchmarks.gpqa.command='run {{ params.x }}'"]),
+    (command("run ${_x}") | {"_x": "y"}, ["_x='{{ params.x }}'"]),
+    ({"services": {"policy": {"extra_args": "--name {{ params.x }}"}}}, ()),
+    ({"services": {"policy": {"pre_command": "get ${services.policy.model}", "model": "{{ params.x }}"}}}, ()),
+    ({"services": {"policy": {"extra_args": "--name ${services.policy.model}"}}}, ["@policy.model={{ params.x }}"]),
+]
+
+
+@pytest.mark.parametrize("way", ["file", "mapping"])
+@pytest.mark.parametrize("text", [SHELL, "$(id)", "`id`", "a b --trust-remote-code", "--evil", "x\\", "'", "a\tb"])
+@pytest.mark.parametrize(("more", "overrides"), LINES)
+def test_no_line_for_a_shell_holds_what_was_filled_in(load, more, overrides, text, way):
+    with pytest.raises(AirflowFailException, match=r"(command|extra_args): is for a shell .*\$NAME"):
+        load(more, {"x": text}, overrides, way)
+
+
+@pytest.mark.parametrize("way", ["file", "mapping"])
+@pytest.mark.parametrize(("more", "overrides"), LINES)
+def test_words_may_stand_in_a_line_for_a_shell(load, more, overrides, way):
+    found = load(more, {"x": "/ckpt/step-7"}, overrides, way)
+    service, benchmark = found.services["policy"], found.driver.benchmarks["gpqa"]
+    assert "/ckpt/step-7" in f"{benchmark.command} {service.extra_args} {service.pre_command}"
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$\\{oc.env:CANARY\\}",
+        READS,
+        "a, evil: 1",
+        "a', Y: 'host:CANARY",
+        "{a: b}",
+        "[a]",
+        "choice(a,b)",
+        "a,b",
+        '"',
+        "\\",
+    ],
+)
+@pytest.mark.parametrize(
+    ("override", "made"),
+    [
+        ("{{ params.x }}", lambda text: text),
+        ("'{{ params.x }}'", lambda text: text),
+        ('"{{ params.x }}"', lambda text: text),
+        ("[{{ params.x }}, '{{ params.x }}']", lambda text: [text, text]),
+        ("{split: {{ params.x }}}", lambda text: {"split": text}),
+        ("{{ [params.x] }}", lambda text: [text]),
+        ("{{ {'split': [params.x]} }}", lambda text: {"split": [text]}),
+    ],
+)
+def test_in_an_override_it_is_text_and_no_grammar(load, override, made, text, native):
+    found = load({}, {"x": text}, ["+driver.benchmarks.gpqa.run.given=" + override], native=native)
+    assert as_gym_reads(found) == {"question": "x", "given": made(text)}
+    assert CANARY not in found.secret_values() and not found.driver.env
+
+
+@pytest.mark.parametrize("text", ["host:CANARY", "runtime:HF_TOKEN"])
+def test_an_entry_of_env_reads_no_variable_that_was_filled_in(load, text):
+    for more, overrides in (
+        ({"driver": {"env": {"X": "{{ params.x }}"}}}, ()),
+        ({"services": {"policy": {"env": {"X": "{{ params.x }}"}}}}, ()),
+        ({"driver": {"env": {"X": "${_x}"}}, "_x": "{{ params.x }}"}, ()),
+        ({}, ["+driver.env.X={{ params.x }}"]),
+        ({}, ["+driver.env={X: '{{ params.x }}'}"]),
+        ({}, ["@policy.env.X={{ params.x }}"]),
+    ):
+        with pytest.raises(AirflowFailException, match=r'env\.X: begins with .* write "lit:'):
+            load(more, {"x": text}, overrides)
+    assert load({"driver": {"env": {"X": "lit:{{ params.x }}"}}}, {"x": text}).driver.env["X"].value == text
+
+
+@pytest.mark.parametrize("way", ["file", "mapping"])
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ({"q": "${_a}${_b}"}, READS),
+        ({"q": "costs $${_b}"}, "costs " + READS),
+        ({"q": "${_a}{oc.env:CANARY}"}, READS),
+        ({"q": "${_c}\\${again}", "again": "yes"}, "\\yes"),
+        ({"q": "${_e}"}, READS),
+        ({"q": ["${_e}", {"deep": "${_e}"}]}, [READS, {"deep": READS}]),
+        ({"q": "${oc.env:DOLLAR}{oc.env:CANARY}"}, READS),
+        ({"q": "${oc.env:WHOLE}"}, READS),
+        ({"q": "${oc.select:_e}"}, READS),
+    ],
+)
+def test_it_stays_text_wherever_references_take_it(load, written, text, way):
+    scratch = {"_a": "{{ params.a }}", "_b": "{{ params.b }}", "_c": "{{ params.c }}"}
+    scratch |= {"_d": "{{ params.d }}", "_e": "{{ params.e }}"}
+    params = {"a": "$", "b": "{oc.env:CANARY}", "c": "\\", "d": "$\\{oc.env:CANARY\\}", "e": READS}
+    found = load(run(**written) | scratch, params, way=way, environ={"DOLLAR": "$", "WHOLE": READS})
+    assert as_gym_reads(found)["q"] == text
+    with pytest.raises(AirflowFailException, match=r"run\.q: "):
+        load(run(q="${oc.decode:${_d}}") | scratch, params, way=way)
+
+
+FORM = {"a": READS, "b": ", evil: 1, z: [a]", "l": [READS, "b: c"], "m": "costs ${", "d": {READS: "x: y"}}
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("{{ params.l | tojson }}", [READS, "b: c"]),
+        ("[{{ params.a | tojson }}, {{ params.b | tojson }}]", [READS, FORM["b"]]),
+        ("{{ params.l | map('tojson') | join(', ') }}", f'"{READS}", "b: c"'),
+        ("{{ params.a | tojson ~ ', ' ~ params.b | tojson }}", f'"{READS}", "{FORM["b"]}"'),
+        ("{% set p %}/ckpt/{{ ds }}{% endset %}{{ p ~ '/' ~ params.b }}", f"/ckpt/2026-01-02/{FORM['b']}"),
+        ("{% set p %}it is MODEL{% endset %}{{ p | replace('MODEL', params.a) }}", f"it is {READS}"),
+        ("{% set p %}it is {{ params.m }}{% endset %}{{ p ~ params.a }}", f"it is costs ${{{READS}"),
+        ("{{ (params.a | tojson)[1:-1] }}", READS),
+        ("{% macro m(x) %}'{{ x }}'{% endmacro %}{{ m(params.a) }}", READS),
+        ("{% macro m(x) %}'{{ x }}'{% endmacro %}{{ m(ds) ~ params.b }}", f"'2026-01-02'{FORM['b']}"),
+        ("{% macro m(x) %}{q: '{{ x }}'}{% endmacro %}{{ m(params.b) }}", {"q": FORM["b"]}),
+        ("{% set p %} [{{ params.a }}, b] {% endset %}{{ p | trim }}", [READS, "b"]),
+        ("{% set p %}{{ params.a }}{% endset %}{% set q %}[{{ p }}]{% endset %}{{ q }}", [READS]),
+        ("{% call m() %}{{ params.b }}{% endcall %}{% macro m() %}'{{ caller() }}'{% endmacro %}", None),
+        ("{% macro m() %}'{{ caller() }}'{% endmacro %}{% call m() %}{{ params.b }}{% endcall %}", FORM["b"]),
+        ("'{{ params.a | e }}'", READS),
+        ("{{ params.a | safe }}", READS),
+        ("{{ params.b | upper }}", FORM["b"].upper()),
+        ("{{ [params.a, params.b] }}", [READS, FORM["b"]]),
+    ],
+)
+def test_however_jinja_puts_it_together(load, written, value):
+    text = BASE.replace("question: x", f"question: {written}")
+    if value is None:
+        with pytest.raises(AirflowFailException, match="is undefined"):
+            load({}, FORM, text=text)
+        return
+    assert as_gym_reads(load({}, FORM, text=text)) == {"question": value}
+
+
+@pytest.mark.parametrize("change", ["upper", "replace('2', '7')", "truncate(9, True, '', 0)", "reverse"])
+def test_a_filter_that_would_damage_it_is_told(load, change):
+    for use in (f"{{{{ p | {change} }}}}", f"{{% filter {change} %}}{{{{ p }}}}{{% endfilter %}}"):
+        text = BASE.replace("question: x", f"question: {{% set p %}}{{{{ params.a }}}} 2{{% endset %}}{use}")
+        with pytest.raises(AirflowFailException, match="was changed on its way"):
+            load({}, FORM, text=text)
+
+
+@pytest.mark.parametrize("key", [READS, "x}" + READS, "a}"])
+@pytest.mark.parametrize("written", ["${oc.dict.keys:_d}", "${oc.dict.values:_d}"])
+def test_keys_make_no_interpolation_either(load, written, key):
+    text = BASE.replace("question: x", f'question: "{written}"') + "_d: {{ params.d | tojson }}\n"
+    with pytest.raises(AirflowFailException, match=r"_d: a template brings in a key with one of \$"):
+        load({}, {"d": {key: "v"}}, text=text)
+    for native, overrides in ((True, ()), (False, ["+driver.benchmarks.gpqa.run.d={{ params.d }}"])):
+        with pytest.raises(AirflowFailException, match=r"d: a template brings in a key|cannot be used"):
+            load(run(d="{{ params.d }}" if native else "x"), {"d": {key: "v"}}, overrides, "mapping", native=native)
+    assert as_gym_reads(load({}, {"d": {"a b, c": "v"}}, text=text.replace(f'"{written}"', "x"))) == {"question": "x"}
+
+
+def test_no_resolver_sees_an_environment_that_was_not_given(monkeypatch):
+    monkeypatch.setenv("OF_THE_WORKER", CANARY)
+    tree = merged(yaml.safe_load(BASE), run(q="${oc.decode:${_t}}") | {"_t": r"\${oc.env:OF_THE_WORKER}"})
+    with pytest.raises(ValueError, match="OF_THE_WORKER is not set"):
+        load_submit_config(tree, environ={})
+    assert OmegaConf.create({"a": "${oc.env:OF_THE_WORKER}"}).a == CANARY, "others' configs read as ever"
+    assert OmegaConf.create({"a": "${oc.env:NOT_THERE,b}"}).a == "b"
+
+
+def test_the_policys_host_is_a_host(load):
+    for text in (READS, "a${oc.env:CANARY}", "a b"):
+        with pytest.raises(AirflowFailException, match=r"driver\.policy_host"):
+            load({"driver": {"policy_host": "{{ params.x }}"}}, {"x": text})
+
+
+def test_a_resolved_config_refers_to_nothing_that_was_filled_in(load):
+    for name in ("CANARY", "HOMEDIR"):
+        found = load(
+            {"driver": {"env": {"X": "lit:{{ params.x }} ${oc.env:HOMEDIR}"}}},
+            {"x": f"\ue0f0{name}\ue0f1"},
+            environ={"HOMEDIR": "/home/me"},
+        )
+        again = load_submit_config(found.resolved(), environ={"CANARY": CANARY, "HOMEDIR": "/home/me"})
+        assert again.driver.env["X"].value == found.driver.env["X"].value == f"lit:\ue0f0{name}\ue0f1 /home/me"[4:]
+
+
+def test_what_is_stored_and_told_has_no_marks(context):
+    """Airflow's masker would not know a secret with other characters in it."""
+    password = "Tr0ub4$dor&3{x"
+    tree = merged(yaml.safe_load(BASE), {"driver": {"env": {"DB": "lit:{{ params.x }}@${_host} ${"}}, "_host": "h"})
+    task = GymEvalOperator(task_id="e", config=tree, overrides=["+driver.benchmarks.gpqa.run.db='{{ params.x }}'"])
+    context |= {"params": {"x": password}}
+    task.render_template_fields(context)
+    assert task.config["driver"]["env"]["DB"] == f"lit:{password}@${{_host}} ${{"
+    assert task.overrides == [f"+driver.benchmarks.gpqa.run.db='{password}'"]
+    with pytest.raises(AirflowFailException) as caught:
+        load_config(task.given("config"), [], {}, context, LOG)
+    assert not any("\ue0f0" <= sign <= "\ue0ff" for sign in str(caught.value))
+    tree["driver"]["env"] = {}
+    tree["driver"]["benchmarks"]["gpqa"]["run"] = {"q": "${_m.${oc.env:MY_TOKEN}}"}
+    with pytest.raises(AirflowFailException) as caught:
+        load_config(tree, [], {"MY_TOKEN": "pa55${w0rd-long-1"}, context, LOG)
+    assert "w0rd-long" not in str(caught.value)
+
+
+def test_a_form_picks_no_file_outside_of_the_configs_folder(load, tmp_path):
+    (tmp_path.parent / "c.yaml").write_text("cluster: {account: another-file}")
+    (tmp_path / "compute").mkdir()
+    (tmp_path / "compute" / "c.yaml").write_text("cluster: {account: ours}")
+    text = "defaults: [{compute: '{{ params.x }}'}, _self_]\n" + BASE.replace("account: eval, ", "")
+    assert load({}, {"x": "c"}, text=text).cluster.account == "ours"
+    for name in ("../../c", "../compute/c", "x/../c", "/etc/passwd"):
+        with pytest.raises(AirflowFailException, match="defaults"):
+            load({}, {"x": name}, text=text)
