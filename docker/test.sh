@@ -24,7 +24,7 @@ while [ $# -gt 0 ]; do
     case $1 in
         --fast) fast=1 ;;
         --real-stack) real_stack=1 ;;
-        --soak) soak=1; export GYM_TESTS_EVERY_STEP=1 ;;
+        --soak) soak=1 ;;
         --) shift; break ;;
         -h | --help) sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
         *) die "unknown argument: $1 (see --help)" ;;
@@ -140,6 +140,9 @@ interrupted() {
 # Tests on the cluster mostly wait (a walltime takes 80 s of real time), so several run at once on few cores.
 on_cluster() { on_real_parts -n "${GYM_TEST_PROCESSES:-4}" --dist loadgroup "$@"; }
 
+# By themselves: they leave no core for what else has to be in time.
+at_every_step() { GYM_TESTS_EVERY_STEP=1 on_cluster tests/integration/test_crashes.py; }
+
 home=$(absolute_dir "${GYM_TEST_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/airflow-gym-provider/test}")
 take_lock "$home"
 make_environment
@@ -160,8 +163,11 @@ if [ "$fast" = 0 ]; then
     beside "end to end with the real gym" on_real_parts tests/e2e -m real_gym
     all_beside
 fi
-[ "$soak" = 0 ] || step "kills at random" tests -s tests/integration -m soak
-[ "$soak" = 0 ] || step "load on several machines" tests -s tests/e2e -m soak
+if [ "$soak" = 1 ]; then
+    step "a kill at every step" at_every_step
+    step "kills at random" tests -s tests/integration -m soak
+    step "load on several machines" tests -s tests/e2e -m soak
+fi
 [ "$real_stack" = 0 ] || step "end to end with the real vLLM" on_real_parts tests/e2e -m real_stack
 
 if [ ${#failed[@]} -gt 0 ]; then

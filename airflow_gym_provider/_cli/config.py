@@ -52,6 +52,8 @@ def load(args: argparse.Namespace, *, any_env: bool = False, hide: bool = False)
     config, told = _load(files, overrides, environ, defaults, render, any_env=any_env)
     if hide:
         names = set(_REFERENCES.findall(config.resolved_yaml())) | set(config.forwarded_names())
+        read = config.secret_values()  # also by names that do not look like a secret's, whose values stand in `run`
+        names |= {name for name, value in environ.items() if value in read}
         hidden = environ | {name: f"<{name}>" for name in names}
         config, told = _load(files, overrides, hidden, defaults, render, any_env=any_env)
     return Loaded(config, told, _wanted(config, args.benchmarks))

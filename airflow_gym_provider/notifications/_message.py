@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
 
 _REGRESSED = "regressed"
+_COMMAND = re.compile(r"<(?=[!@#a-zA-Z])")
 _MOST_METRICS = 8
 _COUNTS = re.compile(r"\b(\d+) of (\d+) rollouts")
 
@@ -56,8 +57,9 @@ class GymMessage:
     links: Mapping[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON for a webhook: its fields."""
-        return asdict(self)
+        """As JSON for a webhook: its fields. In what chats show, `<` begins no mention, link or command of theirs."""
+        shown = {name: _COMMAND.sub("‹", getattr(self, name)) for name in ("title", "text")}
+        return asdict(self) | shown
 
 
 def compose(context: Context) -> GymMessage | None:

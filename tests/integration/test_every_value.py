@@ -136,6 +136,7 @@ def hundreds_of_values(cluster: Cluster, deployer: Deployer, tmp_path: Path, por
     config["compute"]["cluster"]["extra_args"] = {"comment": _plain(comment), "output": _plain(output)}
     job = deployer(config, {"SECRET": texts[3]}, JOB_VALUE=texts[4], RECORDS=str(records))
     job.wait()
+    shown = cluster.run(f"scontrol show job {job.id}")  # at once: the controller soon forgets it
     assert job.exit_status == 0, "\n".join(path.read_text(errors="replace") for path in (job.folder / "logs").iterdir())
     served, prepared, ran = (Given.read(records / name) for name in ("vllm", "gym-prepare", "gym-run"))
     for given in (served, prepared, ran):
@@ -150,7 +151,6 @@ def hundreds_of_values(cluster: Cluster, deployer: Deployer, tmp_path: Path, por
     assert served.env["PYXIS_STANDIN_MOUNTS"] == ",".join(mounts)
     assert ran.env["PYXIS_STANDIN_MOUNTS"] == ",".join([f"{job.folder}:{job.folder}", *mounts])
     assert ran.env["PYXIS_STANDIN_WORKDIR"] == ran.env["PWD"] == str(job.folder)
-    shown = cluster.run(f"scontrol show job {job.id}")
     facts = {"Comment": comment, "WorkDir": str(job.folder), "StdOut": output, "JobName": f"gym-{BENCHMARK}"}
     for key, value in facts.items():
         assert re.search(rf"(?m)^.*\b{key}={re.escape(value)} *$", shown), (key, value, shown)

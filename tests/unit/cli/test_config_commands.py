@@ -167,6 +167,14 @@ def test_a_secret_that_an_interpolation_reads_is_hidden_too(gym, config):
     assert "swordfish" not in done.out
 
 
+def test_what_is_read_under_any_name_is_hidden(gym, config, monkeypatch):
+    monkeypatch.setenv("DATABASE_ADDRESS", "postgres://u:swordfish-2@db")
+    done = gym("render", config, "+driver.benchmarks.gpqa.run.db=${oc.env:DATABASE_ADDRESS}", "-b", "gpqa")
+    assert done.status == 0
+    assert "<DATABASE_ADDRESS>" in done.out
+    assert "swordfish" not in done.out
+
+
 def test_scripts_are_written_for_their_owner_alone(gym, config, tmp_path):
     folder = tmp_path / "scripts"
     (folder / "own").mkdir(parents=True)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
@@ -284,6 +285,14 @@ def test_a_webhook_gets_the_message_as_json(hook, xcoms, way):
     assert body["event"] == "stopped"
     assert body["text"].startswith("gpqa stopped: gpqa: over\n")
     assert body["links"]["Run directory"] == "https://ood.edu/fs/scratch/run"
+
+
+def test_nothing_in_a_message_is_a_command_of_a_chat(hook, xcoms):
+    GymNotifier(webhook_conn_id="chat")(context(ChainStopped("<!channel> <https://evil.example|Airflow> 1 < 2 <@U1>")))
+    [(_, _, body)] = hook.got
+    assert "‹!channel> ‹https://evil.example|Airflow> 1 < 2 ‹@U1>" in body["text"]
+    assert not re.search("<[!@#a-z]", body["text"] + body["title"])
+    assert body["reason"] == "<!channel> <https://evil.example|Airflow> 1 < 2 <@U1>"
 
 
 def test_what_is_sent_is_without_the_secrets_that_airflow_knows(hook, sent, xcoms):
