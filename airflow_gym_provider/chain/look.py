@@ -31,6 +31,7 @@ class ChainLook:
     `ids`: the recorded ones, as in .gym_job_chain. `seen`: for a submission that follows. `wait`: see ChainHistory.
     `survey`: the results as they lay there after the jobs were asked about; None without a directory or `results`.
     `unwritable`: why nothing can be written into the directory, for people; "" when something can, or was not tried.
+    `task` and `asked`: which task last asked for a job there, and what for; "" when nobody has written that down.
     """
 
     place: ChainPlace
@@ -45,6 +46,7 @@ class ChainLook:
     survey: Survey | None = None
     unwritable: str = ""
     task: str = ""
+    asked: str = ""
 
     def history(self, base: int = 0, unknown_for: float = 0) -> ChainHistory:
         """The evidence for `decide`. `base`: how many jobs an earlier budget had; `unknown_for`: what a watcher saw."""
@@ -162,6 +164,7 @@ def _chain(
         parse_survey(place.results, files.frames, files.index) if exists and place.results else None,
         told(unwritable) if (unwritable := files.text("unwritable")) else "",
         files.text("task"),
+        files.text("asked"),
     )
 
 

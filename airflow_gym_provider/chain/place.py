@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 TASK_FILE = ".gym_task"
 """In a benchmark's directory: which task of the run last asked for a job there, for a directory that tasks share."""
+ASKED_FILE = ".gym_asked"
+"""In a benchmark's directory: what the last job there was asked to evaluate. For whoever asked alone."""
 _BENCHMARK = re.compile(r"[A-Za-z0-9._-]+")
 
 

@@ -18,12 +18,12 @@ from airflow_gym_provider.chain.endings import PROGRESS
 from airflow_gym_provider.chain.place import TASK_FILE
 from airflow_gym_provider.exceptions import ChainRetry, ChainStopped
 from airflow_gym_provider.operators import _config, _submit
+from airflow_gym_provider.operators._anew import AskedChain
 from airflow_gym_provider.operators._arguments import EvalArguments
 from airflow_gym_provider.operators._evidence import Evidence, began, check_there, check_way, gather
 from airflow_gym_provider.operators._finish import finished
-from airflow_gym_provider.operators._held import HeldChain
-from airflow_gym_provider.operators._memory import MAX_SILENT, clear_number
-from airflow_gym_provider.operators._plan import ChainPlan, models_of
+from airflow_gym_provider.operators._memory import MAX_SILENT
+from airflow_gym_provider.operators._plan import ChainPlan
 from airflow_gym_provider.operators._results import log_tails, place_values, result_values
 from airflow_gym_provider.operators._timeline import chain_values, leave_chain
 from airflow_gym_provider.results import recount
@@ -52,7 +52,7 @@ class Waiting:
     submitted_at: float | None = None
 
 
-class ChainTask(HeldChain):
+class ChainTask(AskedChain):
     """What the try that holds a chain does with it."""
 
     def __init__(self, arguments: EvalArguments, context: Context, log: Any) -> None:
@@ -60,17 +60,15 @@ class ChainTask(HeldChain):
         self._unknown_for = 0.0
         self._unclear = 0
         self._results_since: float | None = None
-        self._store_was_lost = False
         self._place_is_known = False
-        self._is_cleared = False
 
     # -- ways in --------------------------------------------------------------------------------------------------
 
     def start(self) -> Waiting | dict[str, Any]:
         """A new try: the result when everything is there already, else the job to wait for."""
         fresh = not self.memory.max_tries
-        cleared = self._is_cleared = self.memory.begin(self.context, self.arguments.retries, time.time())
-        self._store_was_lost = fresh and cleared
+        cleared = self.memory.begin(self.context, self.arguments.retries, time.time())
+        self.store_was_lost = fresh and cleared
         # what was cleared may have been expanded anew: a benchmark then has another map index, perhaps a new one
         if cleared or (fresh and getattr(self.context.get("dag_run"), "clear_number", 0)):
             self.memory.takes_over = True
@@ -108,8 +106,9 @@ class ChainTask(HeldChain):
             look, verdict = done
             decision = decide(look.history(), self.here()[0].bounds, verdict)
             self.log.info("%s", decision.reason)
-            if decision.action is Action.DONE:
-                return self._green(Evidence(look, verdict, 0, decision, ours=False))
+            seen = Evidence(look, verdict, 0, decision, ours=False)
+            if decision.action is Action.DONE and not self.otherwise(seen):
+                return self._green(seen)
         return self._advance(may_submit=False)
 
     # -- going on -------------------------------------------------------------------------------------------------
@@ -122,8 +121,12 @@ class ChainTask(HeldChain):
                 said = seen.decision.reason
                 self.log.info("%s", said)
             self._check_owner(seen)
-            if seen.decision.action is Action.DONE and not self._begin_anew(seen):
-                return self._green(seen)
+            if seen.decision.action is Action.DONE:
+                if not self.begin_anew(seen):
+                    return self._green(seen)
+                if not may_submit:
+                    raise ChainRetry("starting anew, in another directory", self._soon())
+                continue
             step = self._act(seen, may_submit=may_submit)
             if step is not None:
                 return step
@@ -139,7 +142,10 @@ class ChainTask(HeldChain):
         if decision.action is Action.SUBMIT:
             if not may_submit:
                 self._again(seen)
-            return None if self._leave_other_models(seen) else self._submit(seen)
+            if self.leave_other(seen):
+                return None
+            self.remember_wanted()
+            return self._submit(seen)
         if decision.action is Action.STOP:
             if seen.ours and not self.here()[0].bounds.resumable:
                 self._run_again(seen, may_submit=may_submit)
@@ -180,40 +186,9 @@ class ChainTask(HeldChain):
                 f"{plan.benchmark} need run directories of their own: give them another run_group, or none"
             )
 
-    def _leave_other_models(self, seen: Evidence) -> bool:
-        """Whether the rollouts there are of other models than the config, or what a template in it came to, names now.
-        Then no job goes on with them: the chain begins anew, in a directory of its own.
-        """
-        plan, _ = self.here()
-        before, now = self.memory.models, models_of(self.config or self.load(), plan.benchmark)
-        self.memory.models = now  # saved before a job is asked for
-        done = seen.verdict.done if seen.verdict is not None else 0
-        if not before or before == now or not done:
-            return False
-        told = f"the {done} rollouts in {plan.spec.rollouts_path} are of {before}, and the config names {now} now"
-        if not plan.results_are_its_own:
-            self.memory.models = before
-            raise ChainStopped(f"{told}. Move them away, or name another output_jsonl_fpath, and clear the task")
-        self.log.warning("%s: starting anew, in another directory", told)
-        self.memory.renew(self.memory.generation + 1)
-        self.prepare()
-        return True
-
-    def _begin_anew(self, seen: Evidence) -> bool:
-        """A green task was cleared after its memory had been purged: its finished directory is not what is wanted. Nor
-        are results that came after a red end, when who cleared the task wants another model.
-        """
-        if self._is_cleared and not self._store_was_lost:
-            return bool(self.memory.models) and self._leave_other_models(seen)
-        if not self._store_was_lost:
-            return False
-        self._store_was_lost = False
-        self.memory.renew(clear_number(self.context, self.arguments.retries))
-        self.prepare()
-        return True
-
     def _adopt(self, seen: Evidence) -> Waiting | None:
         """A live job is held whatever else goes wrong; the next look finds it by its name again."""
+        self.warn_of_other_job(seen.look, seen.decision.job_id)
         if seen.look.found:
             try:
                 return self._submit(seen)
@@ -234,7 +209,8 @@ class ChainTask(HeldChain):
             plan.place,
             (*_submit.job_files(config, plan.benchmark, plan.job_dir, hidden), StagedFile(TASK_FILE, self._task_name)),
             seen=seen.look.seen,
-            found=seen.look.found,
+            # one that is to be recorded alone, and has ended meanwhile, is looked at before another one is made
+            found=() if seen.decision.action is Action.ADOPT else seen.look.found,
             walltime=seen.decision.walltime,
             used=seen.decision.used,
             retries=seen.decision.retries,
@@ -338,7 +314,8 @@ class ChainTask(HeldChain):
     def _out_of_time(self, text: str) -> dict[str, Any]:
         """Cancel what lives, then fail: unless it finished in the last moment."""
         seen = self._look()
-        if seen.decision.action is Action.DONE:
+        told = ""
+        if seen.decision.action is Action.DONE and not (told := self.otherwise(seen)):
             return self._green(seen)
         # of a submission that was cut off a job may show later: the mark is there for an sbatch that is still at work
         if seen.look.wait is not None or any(job.live for job in seen.look.jobs):
@@ -347,7 +324,7 @@ class ChainTask(HeldChain):
             text += f". A submission was cut off: see that no job {self.here()[0].job_name} shows later"
         self._leave_chain(seen)
         limit = self.arguments.execution_timeout or 0
-        raise ChainStopped(f"execution_timeout of {limit:g} s since the first start is over. {text}".rstrip())
+        raise ChainStopped(f"execution_timeout of {limit:g} s since the first start is over. {told or text}".rstrip())
 
     # -- ways out -------------------------------------------------------------------------------------------------
 
@@ -368,14 +345,16 @@ class ChainTask(HeldChain):
         self._warn_of_steps(seen)
         self._leave_chain(seen)
         self._show_logs(seen)
-        delay = self.arguments.retry_delay
-        newest = seen.newest
+        delay, newest = self.arguments.retry_delay, seen.newest
         if newest is not None and newest.missing:
             self.memory.lost = newest.ref.key
             self.memory.save()
         if newest is None or newest.ending in _FREE_ENDINGS or newest.exit_code == PROGRESS:
-            delay = min(delay, _LONGEST_FREE_DELAY)  # nothing went wrong that time would mend
+            delay = self._soon()  # nothing went wrong that time would mend
         raise ChainRetry(seen.decision.reason, delay)
+
+    def _soon(self) -> float:
+        return min(self.arguments.retry_delay, _LONGEST_FREE_DELAY)
 
     def _red(self, seen: Evidence) -> NoReturn:
         plan, cluster = self.here()

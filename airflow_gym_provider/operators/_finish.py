@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_gym_provider.chain import ChainLook
+from airflow_gym_provider.chain.place import ASKED_FILE
 from airflow_gym_provider.exceptions import SlurmTransportError
 from airflow_gym_provider.jobscript import quote
 from airflow_gym_provider.results import Verdict, judge, parse_survey, survey_body
@@ -34,6 +35,8 @@ frame chain
 cat -- {folder}/.gym_job_chain
 frame marks
 [ ! -e {folder}/.gym_cancelled ] || cat -- {folder}/.gym_cancelled
+frame asked
+[ ! -e {folder}/{asked} ] || cat -- {folder}/{asked}
 """
 
 
@@ -43,7 +46,7 @@ def finished(cluster: Cluster, event: Mapping[str, Any] | None) -> tuple[ChainLo
     plan = cluster.plan
     if job is None or not plan.results_are_its_own:
         return None
-    body = _FILES.format(folder=quote(plan.job_dir)) + survey_body(plan.spec)
+    body = _FILES.format(folder=quote(plan.job_dir), asked=ASKED_FILE) + survey_body(plan.spec)
     script = RemoteScript.build(body, needs=())
     try:
         frames = script.frames(cluster.hook.run(script, _TIMEOUT).stdout)
@@ -55,7 +58,7 @@ def finished(cluster: Cluster, event: Mapping[str, Any] | None) -> tuple[ChainLo
     verdict = judge(survey, plan.spec)
     if ids != [job.ref.job_id] or texts.get("marks", "unread").strip() or not verdict.complete:
         return None
-    return ChainLook(plan.place, ids=tuple(ids), jobs=(job,), survey=survey), verdict
+    return ChainLook(plan.place, ids=tuple(ids), jobs=(job,), survey=survey, asked=texts.get("asked", "")), verdict
 
 
 def _completed(event: Mapping[str, Any] | None) -> JobStatus | None:

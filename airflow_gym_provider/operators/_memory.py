@@ -34,9 +34,10 @@ class ChainMemory:
     is the job that a trigger has waited for in vain: the try that replaces it must not wait for it again. `held` is the
     job that was last waited for: when nothing is left of it, its directory has vanished. `asked` is the directory in
     which a job was last asked for: there may be one, also when nobody has heard the answer. `models` is what that job
-    was to evaluate, `way` the login node by which `held` was seen last. `takes_over`: since a clear, what lies there
-    may be another map index's. `own`: a job of this generation has been known. `foreign`: none was, and the directory
-    is somebody else's.
+    was to evaluate, as is `wanted`, see `Asked`; `anew` counts how often since a clear results were left behind which
+    had been asked for otherwise. `way` is the login node by which `held` was seen last. `takes_over`: since a clear,
+    what lies there may be another map index's. `own`: a job of this generation has been known. `foreign`: none was, and
+    the directory is somebody else's.
     """
 
     max_tries: int = 0
@@ -53,6 +54,8 @@ class ChainMemory:
     held: str = ""
     asked: str = ""
     models: str = ""
+    wanted: dict[str, Any] = field(default_factory=dict)
+    anew: int = 0
     way: str = ""
     takes_over: bool = False
     own: bool = False
@@ -114,7 +117,7 @@ class ChainMemory:
         else:
             self.new_budget = True
         self.outcome, self.held, self.asked, self.outages, self.unexpected, self.starts = "", "", "", 0, 0, 0
-        self.way = ""
+        self.way, self.anew = "", 0
 
 
 def clear_number(context: Context, retries: int) -> int:

@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_gym_provider.chain import ChainError, ChainKey, ChainPlace, Limits, job_name, run_dir
 from airflow_gym_provider.config import SubmitConfig, SubmitConfigError
 from airflow_gym_provider.jobscript import ResultsSpec, results_spec
+from airflow_gym_provider.operators._asked import asked_of
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
@@ -34,6 +35,8 @@ class ChainPlan:
     hostname: str | None = None
     clusters: list[str] = field(default_factory=list)
     """Clusters that the config names: a job of which nothing is recorded may be there."""
+    asked: dict[str, Any] = field(default_factory=dict)
+    """What the config asked for when the try began, see `Asked`; none from an older release."""
 
     @property
     def chain_key(self) -> ChainKey:
@@ -92,6 +95,7 @@ def make_plan(config: SubmitConfig, benchmark: str, key: ChainKey, context: Cont
         folder = run_dir(config.job.output_path, key, context["dag_run"].run_after)
         job_dir = posixpath.join(folder, benchmark)
         spec = results_spec(config, benchmark, job_dir)
+        asked = asked_of(config, benchmark, job_dir)
     except (SubmitConfigError, ValueError) as err:
         raise AirflowFailException(f"The submit config cannot be used:\n{err}") from None
     return ChainPlan(
@@ -104,6 +108,7 @@ def make_plan(config: SubmitConfig, benchmark: str, key: ChainKey, context: Cont
         limits=asdict(make_limits(config, benchmark)),
         hostname=config.cluster.hostname,
         clusters=list(config.cluster.named_clusters),
+        asked=asked.as_dict(),
     )
 
 
@@ -117,13 +122,6 @@ def make_limits(config: SubmitConfig, benchmark: str) -> Limits:
         walltime=config.cluster.walltime_seconds,
         compute=config.cluster_name,
     )
-
-
-def models_of(config: SubmitConfig, benchmark: str) -> str:
-    """The models that a benchmark is evaluated with, for people: of two that differ the rollouts are no one result."""
-    found = {name: str(getattr(service, "model", "") or "") for name, service in config.deployed_services.items()}
-    found["policy_model_name"] = str(config.driver.benchmarks[benchmark].run.get("policy_model_name") or "")
-    return ", ".join(f"{name} {model}" for name, model in found.items() if model)
 
 
 def check_stayed(place: str, asked: str) -> None:

@@ -26,9 +26,11 @@ from airflow_gym_provider.chain import (
     read_submit,
     submit_script,
 )
+from airflow_gym_provider.chain.place import ASKED_FILE
 from airflow_gym_provider.config import SubmitConfig, SubmitConfigError
 from airflow_gym_provider.exceptions import ChainRetry
 from airflow_gym_provider.jobscript import render_job_script
+from airflow_gym_provider.operators._asked import asked_of
 from airflow_gym_provider.slurm.keys import job_key
 from airflow_gym_provider.slurm.refusals import Refusal, read_sbatch
 from airflow_gym_provider.slurm.remote import Answer
@@ -51,7 +53,10 @@ def job_files(
     try:
         script = render_job_script(config, benchmark, job_dir)
         listed = "" if hidden is None else hidden_line(hidden)
-        return (StagedFile("job.sh", f"{script.rstrip()}\n{listed}" if listed else script, 0o600),)
+        return (
+            StagedFile("job.sh", f"{script.rstrip()}\n{listed}" if listed else script, 0o600),
+            StagedFile(ASKED_FILE, asked_of(config, benchmark, job_dir).text(), 0o600),
+        )
     except SubmitConfigError as err:
         raise AirflowFailException(f"The job script of {benchmark!r} cannot be written:\n{err}") from None
 

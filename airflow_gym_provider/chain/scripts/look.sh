@@ -35,6 +35,7 @@ gym_look() {
   gym_show walltime .gym_accumulated_walltime
   gym_show retries .gym_infra_retries
   gym_show task .gym_task
+  [ ! -r "$gym_dir/.gym_asked" ] || gym_show asked .gym_asked # not for others who look
   while IFS=$' ;\r' read -r id _; do
     [[ $id =~ ^[0-9]{1,10}$ ]] || continue
     cluster=$(gym_cluster_of "$id")

@@ -21,7 +21,7 @@ from airflow_gym_provider.chain import (
     read_look,
 )
 from airflow_gym_provider.chain.evidence import known_job
-from airflow_gym_provider.chain.place import TASK_FILE
+from airflow_gym_provider.chain.place import ASKED_FILE, TASK_FILE
 from airflow_gym_provider.jobscript.run import ResultsSpec
 from airflow_gym_provider.slurm.jobs import JobRef
 from airflow_gym_provider.slurm.remote import Answer, RemoteScript
@@ -34,6 +34,15 @@ def test_whose_the_jobs_of_a_directory_are_that_tasks_share_is_told(chains):
     chains.submit(changes={"files": asked_by})
     chains.submit(changes={"files": (StagedFile(TASK_FILE, "evals.eval[1]"),)})  # its job lives: nothing is written
     assert chains.look().chains["gpqa"].task == "evals.eval[0]"
+
+
+def test_what_the_last_job_was_asked_for_is_told_to_those_who_may_read_it(chains):
+    asked = (StagedFile("job.sh", "true\n", 0o600), StagedFile(ASKED_FILE, '{"models": "m"}\n', 0o600))
+    chains.submit(changes={"files": asked})
+    assert (chains.look().chains["gpqa"].asked, chains.look().chains["gpqa"].task) == ('{"models": "m"}', "")
+    (chains.directory() / ASKED_FILE).unlink()
+    (chains.directory() / ASKED_FILE).symlink_to("/no/such/file")  # as unreadable as another user's
+    assert chains.look().chains["gpqa"].asked == ""
 
 
 def test_where_nothing_is_accounting_is_not_asked_and_nothing_is_written(chains, slurm):

@@ -1,155 +1,35 @@
 """One try of one chain, on a cluster that is a list of looks."""
 
-import copy
 import json
-import logging
 from contextlib import suppress
 from typing import ClassVar
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+from fakes.chain_task import DONE, MISSING, SUBMITTED, job, look, with_model
 
 from airflow_gym_provider.chain import (
     ChainError,
-    ChainLook,
     CutOffError,
     ForeignDirectoryError,
-    Look,
     Outcome,
     OutcomeKind,
     Submission,
-    SubmitReport,
 )
 from airflow_gym_provider.chain.history import CancelMark
 from airflow_gym_provider.config import load_submit_config
 from airflow_gym_provider.exceptions import ChainRetry, ChainStopped
-from airflow_gym_provider.operators import _chain as module
 from airflow_gym_provider.operators import _held
-from airflow_gym_provider.operators._arguments import EvalArguments
-from airflow_gym_provider.operators._chain import ChainTask, Waiting
+from airflow_gym_provider.operators._chain import Waiting
 from airflow_gym_provider.operators._cluster import Cluster
 from airflow_gym_provider.operators._memory import SUCCESS, ChainMemory
 from airflow_gym_provider.operators._plan import ChainPlan, chain_key, make_plan
 from airflow_gym_provider.operators._submit import run_files, settle, submit
 from airflow_gym_provider.operators.retry import ChainRetryPolicy
-from airflow_gym_provider.results import Summary, Verdict
+from airflow_gym_provider.results import Verdict
 from airflow_gym_provider.slurm.accounting import JobRow
 from airflow_gym_provider.slurm.remote import Answer
 from airflow_gym_provider.slurm.states import Ending
-from airflow_gym_provider.slurm.status import JobRef, JobStatus
-
-DONE = Verdict(True, "4 of 4 rollouts in /r", 4, 4)
-MISSING = Verdict(False, "97 of 100 rollouts in /r", 97, 100)
-LOG = logging.getLogger("chain")
-
-
-class Survey:
-    """Carries the verdict that the patched judge gives back."""
-
-    def __init__(self, verdict):
-        self.verdict = verdict
-        self.metrics = {"mean/reward": 0.5}
-
-
-def job(number, ending=None, *, live=None, **fields):
-    values = {"state": ending.value if ending else "RUNNING", "known": True, "ending": ending} | fields
-    return JobStatus(JobRef(str(number)), live=ending is None if live is None else live, **values)
-
-
-class FakeCluster:
-    """`looks`: what each look finds, the last one for ever; `outcomes`: what each submission comes to."""
-
-    looks: list
-    outcomes: list
-    log: list
-    submission: Submission | None
-    since: float | None = None
-    found = ()
-    wait = None
-    unwritable = ""
-    task = ""
-
-    def __init__(self, hook, plan):
-        self.hook, self.plan = hook, plan
-
-    def look(self, clusters=()):
-        made = type(self)
-        made.log.append("look")
-        jobs, verdict, marks = made.looks.pop(0) if len(made.looks) > 1 else made.looks[0]
-        survey = Survey(verdict) if verdict else None
-        chain = ChainLook(
-            self.plan.place,
-            ids=tuple(j.ref.job_id for j in jobs),
-            found=made.found,
-            wait=made.wait,
-            jobs=tuple(jobs),
-            survey=survey,
-            marks=marks,
-            unwritable=made.unwritable,
-            task=made.task,
-        )
-        return Look(True, {self.plan.benchmark: chain})
-
-    def cancel(self, why, job_ids=(), *, quick=False):
-        type(self).log.append(f"cancel {why} {list(job_ids)}")
-        return "cancelled job " + ", ".join(job_ids)
-
-    def summarise(self, since=None):
-        type(self).since = since
-        return Summary(rollouts=4, tasks=2)
-
-    def count(self, decision):
-        type(self).log.append("count")
-
-
-@pytest.fixture
-def cluster(monkeypatch):
-    FakeCluster.looks, FakeCluster.outcomes, FakeCluster.log, FakeCluster.submission = [], [], [], None
-    monkeypatch.setattr(_held, "Cluster", FakeCluster)
-    monkeypatch.setattr("airflow_gym_provider.operators._evidence.judge", lambda survey, spec, since: survey.verdict)
-    monkeypatch.setattr(module, "log_tails", lambda *_: [])
-    clock = {"now": 1000.0}
-    monkeypatch.setattr(module.time, "time", lambda: clock["now"])
-    monkeypatch.setattr(module.time, "monotonic", lambda: clock["now"])
-    monkeypatch.setattr(module.time, "sleep", lambda seconds: clock.update(now=clock["now"] + seconds))
-    FakeCluster.clock = clock
-
-    def submit(hook, config, run, submissions, environ, **_):
-        FakeCluster.log.append(f"submit {submissions[0].walltime}")
-        FakeCluster.submission = submissions[0]
-        return SubmitReport({"gpqa": FakeCluster.outcomes.pop(0)})
-
-    monkeypatch.setattr(module._submit, "submit", submit)
-    return FakeCluster
-
-
-@pytest.fixture
-def task(context, submit_config):
-    def make(**changes):
-        values = {
-            "config": submit_config,
-            "benchmark": None,
-            "overrides": (),
-            "environ": {},
-            "ssh_conn_id": None,
-            "poll_interval": 30.0,
-            "results_timeout": 60.0,
-            "lost_after": 90.0,
-            "run_group": None,
-            "execution_timeout": None,
-            "retry_delay": 2.0,
-            "retries": 10_000,
-        }
-        return ChainTask(EvalArguments(**(values | changes)), context, LOG)
-
-    return make
-
-
-def look(*jobs, verdict=None, marks=()):
-    return list(jobs), verdict, marks
-
-
-SUBMITTED = Outcome(OutcomeKind.SUBMITTED, "job 7 is queued", "7")
 
 
 def test_a_first_try_submits_and_waits(cluster, task, context):
@@ -172,7 +52,7 @@ def test_an_unrecorded_job_is_recorded_with_what_those_before_it_have_used(clust
     cluster.outcomes = [Outcome(OutcomeKind.ADOPTED, "job 7 is RUNNING", "7")]
     monkeypatch.setattr(cluster, "found", ("7",))
     assert task().start() == Waiting("7")
-    assert (cluster.submission.used, cluster.submission.before) == (70, (30, 1))
+    assert (cluster.submissions[-1].used, cluster.submissions[-1].before) == (70, (30, 1))
 
 
 def test_a_harness_numbers_count_from_the_chains_first_job_on(cluster, task):
@@ -573,14 +453,7 @@ def test_where_a_job_was_asked_for_no_other_directory_will_do_until_a_clear(clus
     assert task(config=submit_config | ELSEWHERE).start() == Waiting("7")
 
 
-def with_model(config, name):
-    policy = config["services"]["policy"] | {"model": name}
-    gpqa = config["driver"]["benchmarks"]["gpqa"] | {"resumable": True}
-    made = {"services": {"policy": policy}, "driver": config["driver"] | {"benchmarks": {"gpqa": gpqa}}}
-    return copy.deepcopy(config | made)
-
-
-@pytest.mark.row("the config names another model while a chain is under way")
+@pytest.mark.row("the config names another model, other inputs or other sampling while a chain is under way")
 def test_a_resumed_chain_never_adds_rollouts_of_another_model_to_those_that_are_there(cluster, task, submit_config):
     first, second = with_model(submit_config, "step-7"), with_model(submit_config, "step-8")
     cluster.looks = [look()]

@@ -55,6 +55,12 @@ def test_what_was_just_seen_and_lies_there_is_enough(cluster):
     assert (look.jobs[0].elapsed, look.jobs[0].failed_steps) == (30, ("step 60.0 FAILED 1:0",))
 
 
+def test_what_they_were_asked_for_comes_with_them(cluster):
+    assert finished(cluster, event())[0].asked == ""
+    (Path(cluster.plan.job_dir) / ".gym_asked").write_text('{"models": "m"}\n')
+    assert finished(cluster, event())[0].asked == '{"models": "m"}\n'
+
+
 @pytest.mark.parametrize(
     "changes",
     [
