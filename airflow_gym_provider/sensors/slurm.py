@@ -171,5 +171,5 @@ def _recorded(record: Mapping[str, Any]) -> dict[str, str | None]:
     for entry in entries:
         job, folder = str(entry["job_id"]), entry.get("job_dir")
         key = job if cluster_of(job) else job_key(job, entry.get("slurm_cluster"))
-        wanted[key] = folder if isinstance(folder, str) else None
+        wanted[key] = folder if isinstance(folder, str) and folder.startswith("/") else None
     return _checked(wanted)

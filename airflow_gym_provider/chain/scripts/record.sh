@@ -11,8 +11,8 @@ gym_json() {
   printf '"%s"' "${text//$'\n'/\\n}"
 }
 
-# gym_entry ID ERROR [CLUSTER]: what the record says of this benchmark. Exactly one of the first two is empty. CLUSTER: where
-# the job was sent, "-" for the default one; a field of its own, for job_id is a number to other readers of the record.
+# gym_entry ID ERROR [CLUSTER]: what the record says of this benchmark. Exactly one of the first two is empty. CLUSTER,
+# "-" for the default one, is where the job was sent: in a field of its own, for other readers take job_id for a number.
 gym_entry() {
   local id=null error=null cluster=${3#-}
   [ -z "$1" ] || id="\"$1\""

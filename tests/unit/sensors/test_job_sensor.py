@@ -47,8 +47,9 @@ def test_a_record(given):
 
 
 @pytest.mark.parametrize(("job_id", "cluster", "key"), [("7", "c2", "7;c2"), ("7;c2", "c2", "7;c2"), ("7", None, "7")])
-def test_a_record_of_a_site_with_several_clusters(job_id, cluster, key):
-    entry = {"benchmark": "a", "job_id": job_id, "slurm_cluster": cluster, "job_dir": 5}
+@pytest.mark.parametrize("folder", [5, "not/absolute", None])
+def test_a_record_of_a_site_with_several_clusters(job_id, cluster, key, folder):
+    entry = {"benchmark": "a", "job_id": job_id, "slurm_cluster": cluster, "job_dir": folder}
     assert wanted_jobs({"benchmarks": [entry]}) == {key: None}
 
 
