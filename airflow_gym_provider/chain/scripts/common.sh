@@ -61,7 +61,7 @@ gym_unwritten() { # FILE SAID
 gym_file() {
   local new="${1%/*}/.gym_tmp.$_gym_nonce.${1##*/}" said
   mkdir -p "${1%/*}" || return 1
-  if said=$({ (umask 077 && printf '%s' "$4" | base64 -d >"$new") && gym_is "$3" "$new" &&
+  if said=$({ (umask 077 && printf '%s' "$4" 2>/dev/null | base64 -d >"$new") && gym_is "$3" "$new" &&
     chmod "$2" "$new" && mv -fT "$new" "$1"; } 2>&1); then
     return 0
   fi

@@ -222,9 +222,11 @@ def test_what_sbatch_would_need_and_cannot_have_stops_before_the_intent(chains, 
     assert only(chains.submit(look)).kind is OutcomeKind.SUBMITTED
 
 
-def test_a_quota_that_is_used_up_is_told_with_its_cure(chains, slurm):
+@pytest.mark.parametrize("length", [10, 400_000])
+def test_a_quota_that_is_used_up_is_told_with_its_cure(chains, slurm, length):
+    """Also when the pipe that is left unread would be told last, as it is of a long file."""
     broken(chains, "base64", "job.sh", 'echo "base64: write error: Disk quota exceeded" >&2; exit 1')
-    outcome = only(chains.submit())
+    outcome = only(chains.submit(changes={"files": (StagedFile("job.sh", "#!/bin/bash\n" + "#" * length, 0o600),)}))
     assert outcome.kind is OutcomeKind.FAILED
     assert outcome.text.startswith(f"{chains.directory()}/job.sh cannot be written: Disk quota exceeded. The account's")
 
