@@ -25,7 +25,9 @@ _NO_BOUNDS = str.maketrans("", "", _OPEN + _CLOSE)
 _OPENING = re.compile("([\\\\\ue0f6]*)([$\ue0f4])([{\ue0f5])")
 # Text that means itself wherever YAML or a shell has it, or a number, a boolean or null, as an author may want it to.
 # No option ("-x", "a --b") and no entry of `env` that reads a variable ("host:X").
-_PLAIN = re.compile(r"(?!(?:host|runtime):)(?:-?\d+(?:\.\d*)?|[\w./+~][\w./+@~-]*(?:[ :=][\w./+@~][\w./+@~-]*)*)?\Z")
+_NUMBER = r"-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?"
+_WORDS = r"[\w./+~][\w./+@~-]*(?:[ :=][\w./+@~][\w./+@~-]*)*"
+_PLAIN = re.compile(rf"(?!(?:host|runtime):)(?:{_NUMBER}|{_WORDS})?\Z")
 # A token where only a word may stand, as in Hydra's grammar of overrides; nobody who fills in a form knows its number.
 _NONCE = secrets.token_hex(8)
 _WORD = re.compile(f"_{_NONCE}_((?:[0-9a-f]{{2}})*)_")

@@ -205,7 +205,9 @@ def test_an_interpolation_is_one_only_where_its_author_wrote_all_of_it(load, wri
 
 def test_words_numbers_and_lists_that_a_template_brings_in_are_what_they_look_like(load):
     params = {"n": 5, "s": "5", "yes": "true", "none": None, "many": ["a", "b: c"], "map": {"k": {"x, y": 1.5}}}
-    for name, value in {"n": 5, "s": 5, "yes": True, "none": "None", "many": ["a", "b: c"]}.items():
+    params |= {"low": "-1.5e-3", "minus": "-2"}
+    expected = {"n": 5, "s": 5, "yes": True, "none": "None", "many": ["a", "b: c"], "low": -1.5e-3, "minus": -2}
+    for name, value in expected.items():
         assert load(f"{{{{ params.{name} }}}}", params=params).driver.benchmarks["gpqa"].run == {"question": value}
     for name in ("n", "none", "many", "map"):
         found = load(f"{{{{ params.{name} | tojson }}}}", params=params)
