@@ -16,13 +16,20 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
-# Private-use characters: around a token, around what was brought in, and in the place of $, { and \ in that.
+# Private-use characters: around a token, around what was brought in, and in the place of what has a meaning for
+# OmegaConf in that. Others stand in the place of what is the author's or the environment's, and text all the same.
 _TOKEN = re.compile("\ue0f2([0-9a-f]*)-([0-9a-f]*)\ue0f3")
 _OPEN, _CLOSE = "\ue0f7", "\ue0f8"
-_AWAY = str.maketrans("${\\", "\ue0f4\ue0f5\ue0f6")
-_BACK = str.maketrans("\ue0f4\ue0f5\ue0f6", "${\\", _OPEN + _CLOSE)
+_SIGNS, _MARKED, _INERT = "${\\'\"", "\ue0f4\ue0f5\ue0f6\ue0f9\ue0fa", "\ue0fb\ue0fc\ue0fd\ue0fe\ue0ff"
+_AWAY = str.maketrans(_SIGNS, _MARKED)
+_ASIDE = str.maketrans(_SIGNS, _INERT)
+_BACK = str.maketrans(_MARKED + _INERT, _SIGNS * 2, _OPEN + _CLOSE)
 _NO_BOUNDS = str.maketrans("", "", _OPEN + _CLOSE)
-_OPENING = re.compile("([\\\\\ue0f6]*)([$\ue0f4])([{\ue0f5])")
+_OPENING = re.compile("([\\\\\ue0f6\ue0fd]*)([$\ue0f4\ue0fb])([{\ue0f5\ue0fc])")
+_OF_A_TEMPLATE = re.compile(f"[{_OPEN}{_CLOSE}{_MARKED}]")
+_REGION = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
+# More than _PLAIN has, and no option of a command either.
+_OF_A_SHELL = re.compile(r"[\w./+@%,:=][\w./+@%,:=-]*(?: [\w./+@%,:=][\w./+@%,:=-]*)*\Z")
 # Text that means itself wherever YAML or a shell has it, or a number, a boolean or null, as an author may want it to.
 # No option ("-x", "a --b") and no entry of `env` that reads a variable ("host:X").
 _NUMBER = r"-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?"
@@ -30,7 +37,7 @@ _WORDS = r"[\w./+~][\w./+@~-]*(?:[ :=][\w./+@~][\w./+@~-]*)*"
 _PLAIN = re.compile(rf"(?!(?:host|runtime):)(?:{_NUMBER}|{_WORDS})?\Z")
 # A token where only a word may stand, as in Hydra's grammar of overrides; nobody who fills in a form knows its number.
 _NONCE = secrets.token_hex(8)
-_WORD = re.compile(f"_{_NONCE}_((?:[0-9a-f]{{2}})*)_")
+_WORD = re.compile(f"_{_NONCE}_([0-9a-f]*)_([0-9a-f]{{16}})_")
 _KEY = re.compile(r"[A-Za-z_][\w-]*\Z", re.ASCII)
 
 
@@ -51,8 +58,18 @@ def _check(digits: str) -> str:
 
 
 def as_word(text: str) -> str:
-    """A text as it may stand anywhere in an override, see `from_words`; a word or number stands for itself."""
-    return text if _PLAIN.match(text) else f"_{_NONCE}_{text.encode('utf-8', 'surrogatepass').hex()}_"
+    """A text as it may stand anywhere in an override, see `from_words`; a word or number stands for itself.
+
+    Words in it are of a block, as in `as_token`; with a damaged one the override will be refused.
+    """
+    try:
+        text = plain(from_words(text))
+    except ValueError:
+        return text
+    if _PLAIN.match(text):
+        return text
+    digits = text.encode("utf-8", "surrogatepass").hex()
+    return f"_{_NONCE}_{digits}_{_check(digits)}_"
 
 
 def as_flow(value: Any) -> str:
@@ -86,36 +103,50 @@ def restored(text: str) -> str:
 
 
 def _opened(text: str, change: Callable[[str], str]) -> str:
-    parts = _TOKEN.split(text)
+    return _put_back(_TOKEN, text, change, has_token)
+
+
+def _put_back(token: re.Pattern[str], text: str, change: Callable[[str], str], is_left: Callable[[str], bool]) -> str:
+    parts = token.split(text)
     whole = all(_check(digits) == check for digits, check in zip(parts[1::3], parts[2::3], strict=True))
-    if not whole or any(has_token(part) for part in parts[::3]):
+    if not whole or any(is_left(part) for part in parts[::3]):
         raise ValueError("what a template brings in was changed on its way, as by a filter over a block of text")
     found = [change(bytes.fromhex(digits).decode("utf-8", "surrogatepass")) for digits in parts[1::3]]
     return "".join(part for pair in zip(parts[::3], [*found, ""], strict=True) for part in pair)
 
 
 def from_words(text: str) -> str:
-    """A text of an override with its words replaced by what they stand for, each marked."""
-    return _WORD.sub(lambda found: mark(bytes.fromhex(found[1]).decode("utf-8", "surrogatepass")), text)
+    """A text of an override with its words replaced by what they stand for, each marked. Raises ValueError for a
+    damaged one.
+    """
+    return _put_back(_WORD, text, mark, has_word)
+
+
+def has_word(text: str) -> bool:
+    """Whether a text of an override holds what was brought in, whole or in parts."""
+    return _NONCE in text.lower()
 
 
 def whole(text: str) -> str:
     """A text that a template wrote from its first character to its last, as it is: its author wants it to be written
     elsewhere. Not with `$` or a backslash in it: who can write a value there is not to read the environment.
     """
-    found = _WORD.fullmatch(text)
-    raw = plain(from_words(text)) if found else text
-    return text if "$" in raw or "\\" in raw else raw
+    if not _WORD.fullmatch(text):
+        return text
+    raw = plain(from_words(text))
+    return raw if raw.startswith("@") or not ("$" in raw or "\\" in raw) else text
 
 
 def mark(text: str) -> str:
     """A text that was brought in, so that it is known as such until it is `settled`; a word or number is nobody's."""
-    return text if _PLAIN.match(text) else f"{_OPEN}{inert(text.translate(_NO_BOUNDS))}{_CLOSE}"
+    return text if _PLAIN.match(text) else f"{_OPEN}{text.translate(_NO_BOUNDS).translate(_AWAY)}{_CLOSE}"
 
 
 def inert(text: str) -> str:
-    """A text in which nothing is an interpolation, nor becomes one beside another text, until it is `settled`."""
-    return text.translate(_AWAY)
+    """A text in which nothing is an interpolation, nor becomes one beside another text, until it is `settled`. It is
+    not for that one of a template's.
+    """
+    return text.translate(_ASIDE)
 
 
 def settled(text: str, path: Sequence[str]) -> str:
@@ -141,15 +172,16 @@ def plain(text: str) -> str:
 
 def is_marked(text: str) -> bool:
     """Whether part of it was brought in, and is more than a word."""
-    return _OPEN in text
+    return _OF_A_TEMPLATE.search(text) is not None
 
 
-def begins(text: str, prefix: str) -> bool:
-    """Whether it begins so by what was brought in."""
-    return text.startswith(_OPEN) and plain(text).startswith(prefix)
+def is_more_than_words(text: str) -> bool:
+    """Whether part of it was brought in and could be more to a shell than words: options included."""
+    found = _REGION.split(text)
+    return any(map(is_marked, found[::2])) or not all(_OF_A_SHELL.match(plain(part)) for part in found[1::2])
 
 
 def _escaped(found: re.Match[str]) -> str:
     if found[2] + found[3] == "${":
-        return found[1].replace("\ue0f6", "\\\\") + "${"
+        return found[1].replace("\ue0f6", "\\\\").replace("\ue0fd", "\\\\") + "${"
     return "\\" * (2 * len(found[1]) + 1) + "${"

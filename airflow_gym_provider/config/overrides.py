@@ -12,7 +12,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from airflow_gym_provider.config.brought_in import from_words, plain
+from airflow_gym_provider.config.brought_in import from_words, has_word, plain
 from airflow_gym_provider.config.errors import Problem
 from airflow_gym_provider.config.scalars import Scalar, plain_value
 from airflow_gym_provider.config.suggest import did_you_mean
@@ -37,7 +37,15 @@ def parse_overrides(texts: Sequence[str], problems: list[Problem]) -> list[Parse
     parser = OverridesParser.create()
     parsed = []
     for text in texts:
-        where = f"override {plain(from_words(str(text))).split('=', 1)[0]!r}"
+        try:
+            where = f"override {plain(from_words(str(text))).split('=', 1)[0]!r}"
+        except ValueError as error:
+            problems.append(Problem("overrides", f"{error}; write {{{{ … | tojson }}}} for each value"))
+            continue
+        if has_word(str(text).partition("=")[0]):
+            what = "by a template, with $ or a backslash in it" if "=" not in str(text) else "in its key by a template"
+            problems.append(Problem(where, f"is written {what}; write KEY={{{{ … }}}} or @policy.FIELD={{{{ … }}}}"))
+            continue
         try:
             override = parser.parse_override(str(text))
         except HydraException:

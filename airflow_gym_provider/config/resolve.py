@@ -14,7 +14,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from omegaconf.resolvers.oc import env as omegaconf_env
 
-from airflow_gym_provider.config.brought_in import begins, inert, is_marked, read_again, settled
+from airflow_gym_provider.config.brought_in import inert, is_marked, is_more_than_words, plain, read_again, settled
 from airflow_gym_provider.config.errors import Problem
 from airflow_gym_provider.config.hiding import CREDENTIAL
 from airflow_gym_provider.config.scalars import Unresolved
@@ -31,8 +31,8 @@ _MARK = re.compile(f"(\\\\*)\ue0f0{_NONCE}([^\ue0f1]*)\ue0f1")
 # Lines for a shell, as their author wrote them: what somebody fills in must not become one.
 _SHELL_TEXT = ("command", "pre_command")
 _NO_SHELL_WORD = (
-    'is for a shell to read, and a template brings in more than words: put that into `env` (NAME: "lit:{{ … }}") and '
-    'write "$NAME" here'
+    'is for a shell to read, and a template brings in more than words: put one value into `env` (NAME: "lit:{{ … }}") '
+    'and write "$NAME" here; for options of yours, {% if … %}--option{% endif %}'
 )
 _NO_PREFIX = 'begins with {} by what its template brings in, which would read a variable: write "lit:{{{{ … }}}}"'
 
@@ -144,13 +144,19 @@ class _Walk:
             return [self.value(value, number, (*path, str(number))) for number in range(len(value))]
         if isinstance(value, str) and names:
             self._note_reference(parent, key, path, names)
-        return self._settled(value, path) if isinstance(value, str) else value
+        return self._settled(value, path)
 
-    def _settled(self, value: str, path: tuple[str, ...]) -> Any:
-        if is_marked(value) and _is_for_a_shell(path):
+    def _settled(self, value: Any, path: tuple[str, ...]) -> Any:
+        if isinstance(value, dict):  # of a resolver, as is a list
+            return {plain(str(key)): self._settled(item, (*path, str(key))) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._settled(item, (*path, str(number))) for number, item in enumerate(value)]
+        if not isinstance(value, str):
+            return value
+        if _is_for_a_shell(path) and is_more_than_words(value):
             return self._fail(path, _NO_SHELL_WORD)
         for prefix in ("host:", "runtime:") if path[-2:-1] == ("env",) and not read_again(path) else ():
-            if begins(value, prefix):
+            if is_marked(value) and plain(value).startswith(prefix):
                 return self._fail(path, _NO_PREFIX.format(prefix))
         return settled(value, path)
 

@@ -31,7 +31,11 @@ _ROLE = re.compile(r"@(policy|cluster|run)\.([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*
 def apply_roles(config: DictConfig, texts: Sequence[str], problems: list[Problem]) -> None:
     """Apply such overrides in order, in place. Each that cannot be applied is reported without its value."""
     for text in texts:
-        head, _, value = from_words(text).partition("=")
+        try:
+            head, _, value = from_words(text).partition("=")
+        except ValueError as error:
+            problems.append(Problem("overrides", f"{error}; write {{{{ … | tojson }}}} for each value"))
+            continue
         if not plain(value).strip():
             continue
         if fault := _apply(config, head.strip(), value.strip()):

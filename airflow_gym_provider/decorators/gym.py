@@ -81,11 +81,16 @@ class _GymEvalDecoratedOperator(DecoratedOperator, GymEvalOperator):
             return
         config = self.given("config")
         if isinstance(answer, list) and config is not None:
-            self._filled_in["overrides"] = [*given_overrides(self.given("overrides")), *answer]
+            self._set("overrides", [*given_overrides(self.given("overrides")), *answer])
         elif config is None:
-            self._filled_in["config"] = answer
+            self._set("config", answer)
         else:
-            self._filled_in["config"] = [*(config if isinstance(config, list | tuple) else [config]), answer]
+            self._set("config", [*(config if isinstance(config, list | tuple) else [config]), answer])
+
+    def _set(self, field: str, value: Any) -> None:
+        from airflow_gym_provider.operators._templates import shown
+
+        setattr(self, field, self._keep(field, value, shown(value)))
 
 
 def _plain(answer: Any, function: Callable[..., Any]) -> Any:

@@ -29,7 +29,7 @@ _HARMLESS = re.compile(
             # how many at a time
             r".*concurren.*|(.*_)?(in_)?parallel(ism)?|(num|max)_(workers|threads|processes)|.*connector_limit.*",
             # where a service is, how long it may take to answer, and who we are to it
-            r"(.*_)?((base|api|server|service)_ur[li]|host|hostname|ports?|address|endpoints?|ip)",
+            r"(.*_)?((base|api|server|service)_ur[li]|host|hostname|ports?|address|ip)",
             r"port_range_(low|high)|use_absolute_ip",
             r".*(request|client|connect|http|uvicorn|startup|readiness|health).*_(timeout|retries).*",
             r"(.*_)?(api_?key|access_?key|passw(or)?d|secret|credentials?|authorization|(hf|api|auth|access)_token)|token",
@@ -94,7 +94,7 @@ class Asked:
         names = self.changed(now)
         rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         listed = f"{', '.join(names[:_SHOWN])}{rest}"
-        if self.models == now.models:
+        if set(self.models.split(", ")) == set(now.models.split(", ")):
             return f"{what} were asked for before the config changed in {listed}" if names else ""
         told = f"{what} are of {self.models or 'no model'}, and the config names {now.models or 'none'} now"
         return f"{told}; it changed in {listed} as well" if names else told
@@ -132,7 +132,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
     for key, value in values.items():
         if isinstance(value, Mapping) and value:
             yield from _flat(value, f"{prefix}{key}.")
-        else:
+        elif value is not None and value != {}:  # which say nothing to gym
             yield f"{prefix}{key}", value
 
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import nodes
 from jinja2.compiler import CodeGenerator, Frame
-from jinja2.filters import do_indent, do_tojson, do_trim
+from jinja2.filters import do_indent, do_tojson, do_trim, make_attrgetter, sync_do_join
+from jinja2.nativetypes import NativeCodeGenerator, NativeEnvironment
 from jinja2.utils import pass_eval_context
 from markupsafe import escape
 
@@ -21,29 +22,85 @@ if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
 
 
-class _Block(str):
-    """What a block or a macro gave: text of the file's."""
+_OURS = object()
+
+
+class _Text(str):
+    """A text that only this module makes: what is done with one, `format` included, gives an ordinary text."""
+
+    __slots__ = ()
+
+    def __new__(cls, text: str, key: object = None) -> Any:
+        return super().__new__(cls, text) if key is _OURS else str(text)
+
+
+class Block(_Text):
+    """Text of the template's author: what a block or a macro gave, or a literal."""
 
     __slots__ = ()
 
 
-class _Json(str):
+class Json(_Text):
     """What `tojson` gave: one value."""
 
     __slots__ = ()
 
 
-class _Blocks(CodeGenerator):
-    """As Jinja compiles, but what a block or a macro gives is a `_Block`."""
+def _block_of(text: Any) -> Any:
+    return Block(text, _OURS) if isinstance(text, str) else text
 
-    def return_buffer_contents(self, frame: Frame, force_unescaped: bool = False) -> None:
+
+class _KnowsBlocks:
+    """To be mixed into a generator of Jinja's: as it compiles, but the author's texts are each a `Block`."""
+
+    def return_buffer_contents(self: Any, frame: Frame, force_unescaped: bool = False) -> None:
         self.writeline(f"return environment.block_of(concat({frame.buffer}))")
 
-    def visit_AssignBlock(self, node: nodes.AssignBlock, frame: Frame) -> None:
+    def visit_AssignBlock(self: Any, node: nodes.AssignBlock, frame: Frame) -> None:
+        # a filter without an input takes the captured text
+        self.filters["block_of"] = "environment.block_of"
+        captured = nodes.Filter(None, "block_of", [], [], None, None)
         if node.filter is None:
-            self.filters["block_of"] = "environment.block_of"
-            node.filter = nodes.Filter(None, "block_of", [], [], None, None)
-        super().visit_AssignBlock(node, frame)
+            node.filter = captured
+        else:
+            innermost = node.filter
+            while isinstance(innermost.node, nodes.Filter):
+                innermost = innermost.node
+            if innermost.node is None:
+                innermost.node = captured
+        super().visit_AssignBlock(node, frame)  # type: ignore[misc]
+
+    def visit_Const(self: Any, node: nodes.Const, frame: Frame) -> None:
+        if isinstance(node.value, str):
+            self.write(f"environment.block_of({node.value!r})")
+        else:
+            super().visit_Const(node, frame)  # type: ignore[misc]
+
+    def _output_child_to_const(self: Any, node: nodes.Expr, frame: Frame, finalize: Any) -> Any:
+        const = node.as_const(frame.eval_ctx)
+        return const if isinstance(const, str) else super()._output_child_to_const(node, frame, finalize)  # type: ignore[misc]
+
+
+class _Blocks(_KnowsBlocks, CodeGenerator):
+    pass
+
+
+class _NativeBlocks(_KnowsBlocks, NativeCodeGenerator):
+    pass
+
+
+def knowing_blocks(environment: Any, finalize: Callable[[Any], Any]) -> Any:
+    """A Jinja environment like the one given, in which `finalize` gets the author's texts as `Block` and values of
+    `tojson` as `Json`.
+    """
+    native = isinstance(environment, NativeEnvironment)
+    made = environment.overlay(finalize=finalize, autoescape=False)
+    made.code_generator_class = _NativeBlocks if native else _Blocks
+    made.block_of = _block_of
+    html = dict.fromkeys(("e", "escape", "forceescape"), lambda value: str(escape(value)))
+    ours = {"tojson": _tojson, "trim": _trim, "indent": _indent, "join": _joining(finalize), "block_of": _block_of}
+    made.filters = {**environment.filters, **html, **ours}
+    return made
 
 
 def renderer(context: Context) -> Callable[[str], str]:
@@ -51,13 +108,8 @@ def renderer(context: Context) -> Callable[[str], str]:
     not thereby to read the worker's environment, or to write another config.
     """
     filled_in = _several_lines([dict(context.get("params") or {}), getattr(context.get("dag_run"), "conf", None)])
-    environment: Any = context["dag"].get_template_env(force_sandboxed=True)
-    environment = environment.overlay(finalize=partial(_as_yaml, filled_in), autoescape=False)
-    environment.code_generator_class = _Blocks
-    environment.block_of = _Block
-    ours = {"tojson": _tojson, "trim": _trim, "indent": _indent, "block_of": _Block}
-    html = dict.fromkeys(("e", "escape", "forceescape"), lambda value: str(escape(value)))
-    environment.filters = {**environment.filters, **html, **ours}
+    given: Any = context["dag"].get_template_env(force_sandboxed=True)
+    environment = knowing_blocks(given, partial(_as_yaml, filled_in))
 
     def render(text: str) -> str:
         try:
@@ -70,19 +122,32 @@ def renderer(context: Context) -> Callable[[str], str]:
 
 
 @pass_eval_context
-def _tojson(eval_ctx: Any, value: Any, indent: int | None = None) -> _Json:
-    return _Json(do_tojson(eval_ctx, value, indent))
+def _tojson(eval_ctx: Any, value: Any, indent: int | None = None) -> Any:
+    return Json(str(do_tojson(eval_ctx, value, indent)), _OURS)
 
 
-def _trim(value: Any) -> Any:
-    """Of a block without arguments: what is left is still its author's."""
-    found = do_trim(value)
-    return _Block(found) if isinstance(value, _Block) else found
+def _trim(value: Any, chars: str | None = None) -> Any:
+    """Of a block, without saying what: what is left is still its author's."""
+    found = do_trim(value, chars)
+    return _block_of(str(found)) if isinstance(value, Block) and chars is None else found
 
 
 def _indent(value: Any, width: int | str = 4, first: bool = False, blank: bool = False) -> Any:
     found = do_indent(value, width, first, blank)
-    return _Block(found) if isinstance(value, _Block) and isinstance(width, int) else found
+    return _block_of(str(found)) if isinstance(value, Block) and isinstance(width, int) else found
+
+
+def _joining(finalize: Callable[[Any], Any]) -> Callable[..., Any]:
+    @pass_eval_context
+    def join(eval_ctx: Any, value: Any, d: str = "", attribute: Any = None) -> Any:
+        """With a separator of the author's it puts values together as a loop over them would."""
+        if not isinstance(d, Block) or isinstance(value, str):
+            return sync_do_join(eval_ctx, value, d, attribute)
+        if attribute is not None:
+            value = map(make_attrgetter(eval_ctx.environment, attribute), value)
+        return _block_of(d.join(part if isinstance(part, Block) else str(finalize(part)) for part in value))
+
+    return join
 
 
 def _several_lines(value: Any) -> set[str]:
@@ -101,9 +166,9 @@ def _as_yaml(filled_in: set[str], value: Any) -> Any:
     """
     from airflow_gym_provider.config.brought_in import as_flow, as_token, has_token
 
-    if isinstance(value, _Block):
+    if isinstance(value, Block):
         return value
-    if isinstance(value, _Json):
+    if isinstance(value, Json):
         flow = as_flow(json.loads(value))
         return flow if has_token(flow) else str(value)
     if isinstance(value, str) and value in filled_in:

@@ -5,6 +5,7 @@ See `config.brought_in`: who may fill in a form is not thereby to read the worke
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -19,34 +20,50 @@ def filled_in(render: Callable[[Any], Any], environment: Any, *, overrides: bool
     from jinja2.nativetypes import NativeEnvironment
 
     from airflow_gym_provider.config.brought_in import whole
+    from airflow_gym_provider.operators._jinja import knowing_blocks
 
-    bring = _in_an_override if overrides else partial(_in_a_mapping, isinstance(environment, NativeEnvironment))
-    found = render(environment.overlay(finalize=bring))
-    return _each(found, whole) if overrides else _paths_are_plain(found)
+    native = isinstance(environment, NativeEnvironment)
+    if overrides:
+        found = render(knowing_blocks(environment, _in_an_override))
+        return _each(found, whole)
+    return _paths_are_plain(render(knowing_blocks(environment, partial(_in_a_mapping, native))))
 
 
 def shown(value: Any) -> Any:
     """What `filled_in` gave, as it is stored and shown: without a trace of how it came to be."""
     from airflow_gym_provider.config.brought_in import from_words, plain
 
-    return _each(value, lambda text: plain(from_words(text)), plain)
+    def for_people(text: str) -> str:
+        try:
+            return plain(from_words(text))
+        except ValueError:  # told when it is read
+            return plain(text)
+
+    return _each(value, for_people, plain)
 
 
 def _in_an_override(value: Any) -> Any:
     from airflow_gym_provider.config.brought_in import as_word, as_words
+    from airflow_gym_provider.operators._jinja import Block, Json
 
-    if value is None or isinstance(value, bool | int | float):
+    if value is None or isinstance(value, bool | int | float | Block):
         return value
+    if isinstance(value, Json):
+        value = json.loads(value)
+        return as_words(value) if isinstance(value, dict | list) else _in_an_override(value)
     return as_words(value) if isinstance(value, Mapping | list | tuple) else as_word(str(value))
 
 
 def _in_a_mapping(native: bool, value: Any) -> Any:
     from airflow_gym_provider.config.brought_in import mark
+    from airflow_gym_provider.operators._jinja import Block, Json
 
+    if isinstance(value, Json) and native:
+        return _each(json.loads(value), mark, mark)
+    if value is None or isinstance(value, bool | int | float | Block):
+        return value
     if isinstance(value, str):
         return mark(value)
-    if value is None or isinstance(value, bool | int | float):
-        return value
     return _each(value, mark, mark) if native else mark(str(value))
 
 

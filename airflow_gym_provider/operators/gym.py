@@ -69,7 +69,7 @@ class _GymOperator(BaseOperator):
         self.overrides = overrides
         self.environ = environ
         self.ssh_conn_id = ssh_conn_id
-        self._filled_in: dict[str, Any] = {}
+        self._filled_in: dict[str, tuple[Any, Any]] = {}
 
     @classmethod
     def partial(cls, **kwargs: Any) -> OperatorPartial:
@@ -102,12 +102,19 @@ class _GymOperator(BaseOperator):
 
         environment = jinja_env or self.get_template_env()
         found = filled_in(lambda env: render(jinja_env=env), environment, overrides=field == "overrides")
-        self._filled_in[field] = found
-        return shown(found)
+        return self._keep(field, found, shown(found))
 
     def given(self, field: str) -> Any:
-        """`config` or `overrides` for `load_config`: rendered, so that what templates brought in is known as text."""
-        return self._filled_in.get(field, getattr(self, field))
+        """`config` or `overrides` for `load_config`: rendered, so that what templates brought in is known as text. A
+        value that somebody has given the attribute since is taken as it is.
+        """
+        found, shown = self._filled_in.get(field, (None, None))
+        return found if shown is not None and getattr(self, field) is shown else getattr(self, field)
+
+    def _keep(self, field: str, found: Any, shown: Any) -> Any:
+        # Airflow copies an operator for each run, and a copy shares what is in it.
+        self._filled_in = {**self._filled_in, field: (found, shown)}
+        return shown
 
     def _rendered_environ(self, context: Context) -> dict[str, str]:
         """`environ` with its templates rendered. It is no template field: those are stored and shown."""

@@ -1,6 +1,8 @@
 """Who fills in a form writes values: no interpolation, no config and no line for a shell, whichever way they take."""
 
+import copy
 import logging
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -186,7 +188,19 @@ FORM = {"a": READS, "b": ", evil: 1, z: [a]", "l": [READS, "b: c"], "m": "costs 
     [
         ("{{ params.l | tojson }}", [READS, "b: c"]),
         ("[{{ params.a | tojson }}, {{ params.b | tojson }}]", [READS, FORM["b"]]),
-        ("{{ params.l | map('tojson') | join(', ') }}", f'"{READS}", "b: c"'),
+        ("[{{ params.l | map('tojson') | join(', ') }}]", [READS, "b: c"]),
+        ("[{{ params.l | join(', ') }}]", [READS, "b: c"]),
+        ("'{{ params.l | join(', ') }}'", f"{READS}, b: c"),
+        ("[{{ params.l | join(params.b) }}]", [f"{READS}{FORM['b']}b: c"]),
+        ("[{% for x in params.l %}{{ x }}{{ ', ' if not loop.last }}{% endfor %}]", [READS, "b: c"]),
+        ("{{ params.nothing | default('[a, b]') }}", ["a", "b"]),
+        ("{{ '[a, %s]' | format(params.b) }}", f"[a, {FORM['b']}]"),
+        ("{{ '[a, {}]'.format(params.b) }}", f"[a, {FORM['b']}]"),
+        ("{% set p %}[{}]{% endset %}{{ p.format(params.b) }}", f"[{FORM['b']}]"),
+        ("{% set p %}[{}]{% endset %}{{ p.format_map(params) }}", None),
+        ("{% set p | trim %} [{{ params.a }}, b] {% endset %}{{ p }}", [READS, "b"]),
+        ("{% set p | upper %}{{ params.m }}{% endset %}{{ p }}", None),
+        ("{{ 'a: ' ~ params.m }}", "a: costs ${"),
         ("{{ params.a | tojson ~ ', ' ~ params.b | tojson }}", f'"{READS}", "{FORM["b"]}"'),
         ("{% set p %}/ckpt/{{ ds }}{% endset %}{{ p ~ '/' ~ params.b }}", f"/ckpt/2026-01-02/{FORM['b']}"),
         ("{% set p %}it is MODEL{% endset %}{{ p | replace('MODEL', params.a) }}", f"it is {READS}"),
@@ -208,10 +222,100 @@ FORM = {"a": READS, "b": ", evil: 1, z: [a]", "l": [READS, "b: c"], "m": "costs 
 def test_however_jinja_puts_it_together(load, written, value):
     text = BASE.replace("question: x", f"question: {written}")
     if value is None:
-        with pytest.raises(AirflowFailException, match="is undefined"):
+        with pytest.raises(AirflowFailException, match=r"is undefined|was changed on its way|(Index|Key|Value)Error"):
             load({}, FORM, text=text)
         return
     assert as_gym_reads(load({}, FORM, text=text)) == {"question": value}
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize(
+    ("written", "made"),
+    [
+        ("{{ params.l | tojson }}", ["a, b", READS]),
+        ("[{{ params.l | join(', ') }}]", ["a, b", READS]),
+        ("[{{ params.l | map('tojson') | join(',') }}]", ["a, b", READS]),
+        ("[{% for x in params.l %}{{ x }}{{ ',' if not loop.last }}{% endfor %}]", ["a, b", READS]),
+        ("{% set p %}{{ params.a }}, x{% endset %}'{{ p }}'", "a, b, x"),
+        ("{% set p %}{{ params.a }}, x{% endset %}'{{ p | replace('x', params.a) }}'", "a, b, a, b"),
+        ("{% macro m(x) %}[{{ x }}, c]{% endmacro %}{{ m(params.a) }}", ["a, b", "c"]),
+        ("{{ '[1, 2]' if params.a else '' }}", [1, 2]),
+        ("'{{ 'is {}'.format(params.a) }}'", "is a, b"),
+    ],
+)
+def test_jinja_in_an_override_keeps_its_authors_grammar(load, written, made, native):
+    params = {"l": ["a, b", READS], "a": "a, b"}
+    found = load({}, params, ["+driver.benchmarks.gpqa.run.given=" + written], native=native)
+    assert as_gym_reads(found) == {"question": "x", "given": made}
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "+driver.benchmarks.gpqa.run.given={% filter upper %}{{ params.a }}{% endfilter %}",
+        "+driver.benchmarks.gpqa.run.given={% set p %}{{ params.a }}{% endset %}{{ p | upper }}",
+        "@run.given={% set p %}{{ params.a }}{% endset %}{{ p[:20] }}",
+        "+driver.benchmarks.gpqa.run.{{ params.a }}=1",
+        "{{ params.whole }}",
+    ],
+)
+def test_what_cannot_stand_in_an_override_is_told(load, written):
+    with pytest.raises(AirflowFailException) as caught:
+        load({}, {"a": "a(2, b", "whole": "driver.benchmarks.gpqa.run.question=" + READS}, [written])
+    assert re.search("changed on (its|the) way|is written (in its key )?by a template", str(caught.value))
+    assert not re.search("_[0-9a-f]{16}_", str(caught.value))
+
+
+def test_an_override_that_a_template_writes_as_a_whole_is_its(load):
+    params = {"a": "+driver.benchmarks.gpqa.run.given=[a, 'b c']", "b": "@run.role=a$b${c}"}
+    found = load({}, params, ["{{ params.a }}", "{{ params.b }}"])
+    assert as_gym_reads(found) == {"question": "x", "given": ["a", "b c"], "role": "a$b${c}"}
+
+
+@pytest.mark.parametrize("sign", ["'", '"'])
+@pytest.mark.parametrize("way", ["file", "mapping"])
+def test_no_quotation_in_an_interpolation_is_left(load, sign, way):
+    paths = {"_paths": {"small": "s.jsonl"}}
+    written = "${oc.select:'_paths.{{ params.x }}'}".replace("'", sign)
+    params = {"x": f"no{sign},{sign}; touch pwned #"}
+    assert (
+        load(command(f"harness {written}") | paths, params, way=way).driver.benchmarks["gpqa"].command == "harness None"
+    )
+    env = {"driver": {"env": {"X": f"lit:{written}"}}}
+    assert load(env | paths, {"x": f"no{sign},{sign}host:CANARY"}, way=way).driver.env["X"].value == "None"
+    params = {"x": "small"}
+    assert (
+        load(command(f"harness {written}") | paths, params, way=way).driver.benchmarks["gpqa"].command
+        == "harness s.jsonl"
+    )
+
+
+def test_a_list_that_a_resolver_makes_has_no_marks(load):
+    values = {"q": "${oc.decode:${oc.env:LIST}}", "r": "${oc.decode:${oc.env:MAP}}"}
+    environ = {"LIST": '["a", "$HOME", "\'"]', "MAP": "{k: '$x'}"}
+    found = load(run(**values), {}, environ=environ)
+    assert as_gym_reads(found) == {"question": "x", "q": ["a", "$HOME", "'"], "r": {"k": "$x"}}
+
+
+@pytest.mark.parametrize("text", ["--enable-lora", "--a 1"])
+def test_options_of_the_author_may_depend_on_a_form(load, text):
+    for written in (f'{{{{ "{text}" if params.x else "" }}}}', f"{{% if params.x %}}{text}{{% endif %}}"):
+        for way in ("file", "mapping"):
+            found = load({"services": {"policy": {"extra_args": f"--b {written}"}}}, {"x": True}, way=way)
+            assert found.services["policy"].extra_args == f"--b {text}"
+    for words in ("a==1.2", "50%", "1,2,3"):
+        found = load({"services": {"policy": {"extra_args": "--b {{ params.x }}"}}}, {"x": words})
+        assert found.services["policy"].extra_args == f"--b {words}"
+
+
+def test_a_value_that_is_set_after_rendering_counts_and_a_copy_shares_nothing(context):
+    task = GymEvalOperator(task_id="e", config="a.yaml", overrides=["@run.q={{ params.x }}"])
+    first, second = copy.copy(task), copy.copy(task)
+    first.render_template_fields(context | {"params": {"x": "a, b"}})
+    assert first.overrides == ["@run.q=a, b"] and second.given("overrides") == ["@run.q={{ params.x }}"]
+    first.overrides = [*first.overrides, "@run.extra=5"]
+    assert first.given("overrides") == ["@run.q=a, b", "@run.extra=5"]
+    assert task.given("overrides") == ["@run.q={{ params.x }}"]
 
 
 @pytest.mark.parametrize("change", ["upper", "replace('2', '7')", "truncate(9, True, '', 0)", "reverse"])
