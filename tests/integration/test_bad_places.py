@@ -161,7 +161,7 @@ def test_a_job_that_lives_is_waited_for_whatever_becomes_of_its_directory(task, 
 
 
 def test_a_job_that_could_not_be_recorded_is_waited_for_and_recorded_when_there_is_room(task, mounts: Mounts):
-    output = mounts.tmpfs("size=24k")  # room for job.sh, its owner and the intent, not for the record
+    output = mounts.tmpfs("size=28k")  # room for job.sh, two small files and the intent, not for the record
     evaluation = task(output)
     job_id = evaluation.start().job_id
     assert not (evaluation.job_dir / ".gym_job_chain").exists()
