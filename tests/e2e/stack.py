@@ -428,6 +428,13 @@ class Run:
 
     def clear(self, task_id: str, map_index: int | None = None, *, downstream: bool = False) -> None:
         """What "clear" in the UI does, for all instances of a mapped task or one; `downstream`: and what follows."""
+        if all(task["state"] in ("success", "failed", "upstream_failed") for task in self.tasks().values()):
+            # In the moment in which the scheduler ends a run it forgets that something was cleared.
+            wait_until(
+                f"the end of {self.dag_id}",
+                60,
+                lambda: self.api.call("GET", self.path)["state"] in ("success", "failed"),
+            )
         tasks: list[Any] = [task_id if map_index is None else [task_id, map_index]]
         wanted = {"dag_run_id": self.run_id, "task_ids": tasks, "only_failed": False, "dry_run": False}
         wanted["include_downstream"] = downstream
