@@ -48,9 +48,12 @@ def as_token(text: str) -> str:
     """
     if _PLAIN.match(text):
         return text
-    text = _opened(text, str)
-    digits = text.encode("utf-8", "surrogatepass").hex()
+    digits = _digits(_opened(text, str))
     return f"\ue0f2{digits}-{_check(digits)}\ue0f3"
+
+
+def _digits(text: str) -> str:
+    return text.encode("utf-8", "surrogatepass").hex()
 
 
 def _check(digits: str) -> str:
@@ -68,7 +71,7 @@ def as_word(text: str) -> str:
         return text
     if _PLAIN.match(text):
         return text
-    digits = text.encode("utf-8", "surrogatepass").hex()
+    digits = _digits(text)
     return f"_{_NONCE}_{digits}_{_check(digits)}_"
 
 
@@ -108,9 +111,12 @@ def _opened(text: str, change: Callable[[str], str]) -> str:
 
 def _put_back(token: re.Pattern[str], text: str, change: Callable[[str], str], is_left: Callable[[str], bool]) -> str:
     parts = token.split(text)
-    whole = all(_check(digits) == check for digits, check in zip(parts[1::3], parts[2::3], strict=True))
-    if not whole or any(is_left(part) for part in parts[::3]):
-        raise ValueError("what a template brings in was changed on its way, as by a filter over a block of text")
+    intact = all(_check(digits) == check for digits, check in zip(parts[1::3], parts[2::3], strict=True))
+    if not intact or any(is_left(part) for part in parts[::3]):
+        raise ValueError(
+            "what a template brings in was changed on its way, as by a filter over a block of text; "
+            "write {{ … | tojson }} for each value"
+        )
     found = [change(bytes.fromhex(digits).decode("utf-8", "surrogatepass")) for digits in parts[1::3]]
     return "".join(part for pair in zip(parts[::3], [*found, ""], strict=True) for part in pair)
 

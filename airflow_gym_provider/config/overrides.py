@@ -40,7 +40,7 @@ def parse_overrides(texts: Sequence[str], problems: list[Problem]) -> list[Parse
         try:
             where = f"override {plain(from_words(str(text))).split('=', 1)[0]!r}"
         except ValueError as error:
-            problems.append(Problem("overrides", f"{error}; write {{{{ … | tojson }}}} for each value"))
+            problems.append(Problem("overrides", str(error)))
             continue
         if has_word(str(text).partition("=")[0]):
             what = "by a template, with $ or a backslash in it" if "=" not in str(text) else "in its key by a template"

@@ -34,7 +34,7 @@ def apply_roles(config: DictConfig, texts: Sequence[str], problems: list[Problem
         try:
             head, _, value = from_words(text).partition("=")
         except ValueError as error:
-            problems.append(Problem("overrides", f"{error}; write {{{{ … | tojson }}}} for each value"))
+            problems.append(Problem("overrides", str(error)))
             continue
         if not plain(value).strip():
             continue

@@ -143,7 +143,7 @@ class _Builder:
         try:
             return restored(node.value)
         except ValueError as error:
-            self._problem(path, node, f"{error}; write {{{{ … | tojson }}}} for each value")
+            self._problem(path, node, str(error))
             return ""
 
     def _refuse_tag(self, node: yaml.Node, path: tuple[str, ...]) -> Unresolved:
