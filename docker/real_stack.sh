@@ -84,7 +84,7 @@ see_it_answer() {
     : >"$dir/check.log"
     VLLM_CPU_KVCACHE_SPACE=1 HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1 "$dir/venv/bin/vllm" serve "$dir/model" \
         --host 127.0.0.1 --port "$port" --tensor-parallel-size 1 --served-model-name tiny --max-model-len 2048 \
-        --enforce-eager >"$dir/serve.log" 2>&1 9>&- &
+        --enforce-eager --dtype float32 >"$dir/serve.log" 2>&1 9>&- &
     server=$!
     # shellcheck disable=SC2064  # the number as it is now
     trap "kill $server 2>/dev/null || true" EXIT

@@ -73,11 +73,16 @@ GYM_AIRFLOW_USER=admin
 GYM_AIRFLOW_PASSWORD=$(cat "$dir/password")
 PATH=$(dirname -- "$(command -v "$python")"):$PATH
 END
-        [ "$shape" = local ] || settings_of_celery
+        "settings_of_$shape"
         for setting in "${settings[@]}"; do printf '%s\n' "$setting"; done
     } >"$dir/settings.new"
     mv "$dir/settings.new" "$dir/settings"
 )
+
+# SQLite has one writer at a time: the others wait, by default five seconds, and then fail a request or a task.
+settings_of_local() {
+    echo "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=sqlite:///$(home_of_airflow)/airflow.db?timeout=60"
+}
 
 # The later of two lines counts. Logs are in one folder, as on the shared volume of Airflow's compose file and chart.
 settings_of_celery() {

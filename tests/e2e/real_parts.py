@@ -107,9 +107,16 @@ class Machines:
             _output(words, clean_environ() | self.exports)
         except AssertionError as problem:
             logs = [*folder.glob("slurm-*.out"), *folder.glob("logs/*")]
-            raise AssertionError("\n".join([str(problem), *(path.read_text()[-3000:] for path in logs)])) from None
+            raise AssertionError("\n".join([str(problem), *map(_telling, logs)])) from None
         (log,) = folder.glob("logs/driver-*.log")
         return log.read_text()
+
+
+def _telling(log: Path) -> str:
+    """Of a long log what tells most: from its first error on, and its end."""
+    text = log.read_text(errors="replace")
+    begin = max(text.find("ERROR"), 0)
+    return f"--- {log.name}\n{text[begin : begin + 3000]}\n[…]\n{text[-1000:]}"
 
 
 def _output(words: list[str], environ: Mapping[str, str]) -> str:

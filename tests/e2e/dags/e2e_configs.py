@@ -6,7 +6,8 @@ from typing import Any
 
 FOLDER = Path(os.environ.get("GYM_E2E_FOLDER", "/nowhere"))
 CLUSTER = "gym_cluster"
-# Seconds. A task that is resumed before the scheduler has taken note of its deferral is tried again by Airflow.
+# Seconds. A task that is resumed before the scheduler has taken note of its deferral is tried again by Airflow. And in
+# its first five seconds a job may be called "allocation" by accounting, which slurmctld has not sent the rest yet.
 LONG_ENOUGH = 8
 
 

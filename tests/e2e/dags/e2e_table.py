@@ -30,6 +30,7 @@ with DAG("e2e_told", default_args=DEFAULTS | {"ssh_conn_id": "gym_told"}):
         ended = command(f"sleep {LONG_ENOUGH}", "exit 1")
         GymEvalOperator(task_id=benchmark, config=config(**{benchmark: ended}))
     GymEvalOperator(task_id="newfangled", config=config(newfangled=rollouts(3)))
-    GymEvalOperator(task_id="lost", config=config(lost=command("true")), lost_timeout=10)
+    unknown = command(f"sleep {LONG_ENOUGH}")  # slurm_told knows it by its name
+    GymEvalOperator(task_id="lost", config=config(lost=unknown), lost_timeout=10)
     purged = rollouts(8, after=3, code=75, resumable=NO_RETRY | {"max_walltime": "01:00:00"})
     GymEvalOperator(task_id="purged", config=config(purged=purged))
