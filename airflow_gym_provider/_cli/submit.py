@@ -6,7 +6,7 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> Shown:
     with cluster(args.conn_id, config.cluster.hostname) as hook:
         queue = RunQueue(hook, config, key=key, run_dir=run_dir, extra={"submitter": key.dag_id}, log=_log)
         errors = _queue(queue, loaded, environ)
-        record = _record(queue, errors)
+        record = _record(queue, loaded.benchmarks, errors)
     return PROBLEM if errors else WELL, record | {"errors": errors}, lambda: _show(record, errors)
 
 
@@ -56,9 +56,9 @@ def _queue(queue: RunQueue, loaded: Loaded, environ: Mapping[str, str]) -> dict[
     return errors
 
 
-def _record(queue: RunQueue, errors: Mapping[str, str]) -> dict[str, Any]:
+def _record(queue: RunQueue, benchmarks: Sequence[str], errors: Mapping[str, str]) -> dict[str, Any]:
     try:
-        return queue.record()
+        return queue.record([name for name in benchmarks if name not in errors])
     except ChainRetry as err:
         if errors:
             return {"run_dir": queue.run_dir, "benchmarks": []}

@@ -60,6 +60,9 @@ def describe(job: JobStatus, compute: str = "<name>") -> str:
     """How the job ended, in Slurm's words: "TIMEOUT after 4:00:00", "FAILED 1:0", "CANCELLED by 1000"."""
     ending = job.ending
     if ending is None or ending is Ending.LOST:
+        if job.runaway:
+            known = f"squeue does not know it, and sacct has it {job.state} (see sacctmgr show runawayjobs)"
+            return f"job {job.ref.job_id} is lost: {known}"
         return f"job {job.ref.job_id} is lost: neither squeue nor sacct knows it"
     if ending is Ending.CANCELLED:
         return "CANCELLED" if job.cancelled_by is None else f"CANCELLED by {job.cancelled_by}"

@@ -55,6 +55,8 @@ class AskedChain(HeldChain):
                 "such as its number, the time, or a variable of the worker? Take that out, and clear the task"
             )
         self.log.warning("%s: starting anew, in another directory", told)
+        # A worker that was given up may be about to submit there: it finds the chain changed, or its job ended.
+        self.here()[1].cancel("begun anew in another directory", [])
         self.memory.anew += 1
         self.memory.renew(self.memory.generation + 1)
         self.prepare()

@@ -15,9 +15,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from airflow_gym_provider.config import SubmitConfig
+from airflow_gym_provider.config.driver import DriverConfig
 from airflow_gym_provider.jobscript.run import benchmark_config, effective_run
 
-RULE = 1
+RULE = 2
 """What counts, as a number. Digests by another rule say nothing about ours; the models beside them still do."""
 _SHOWN = 8
 _DIGITS = 12
@@ -49,6 +50,9 @@ _HARMLESS_SECTION = re.compile(
     r"head_server(_deps)?|ray_.*|hydra|otel.*|telemetry.*|observability.*|profiling.*|wandb.*", re.IGNORECASE
 )
 _SERVER = re.compile(r"\b(https?|wss?|grpcs?|tcp)://[^/\s'\"?#,;)\]}]*")
+
+_ADDRESS = re.compile(r"\w+://(?:localhost|127\.\d+\.\d+\.\d+|[^/:]*\$\{[^/]*\}):(?P<port>\d+)(?:/|$)")
+_VARIABLE = re.compile(r"\$\{?(\w+)")
 
 
 @dataclass(frozen=True)
@@ -105,12 +109,17 @@ def asked_of(config: SubmitConfig, benchmark: str, job_dir: str) -> Asked:
     section, driver = benchmark_config(config, benchmark), config.driver
     values = {f"run.{path}": value for path, value in _flat(effective_run(config, benchmark, job_dir))}
     values |= {f"prepare.{path}": value for path, value in _flat(section.prepare)}
+    served = {name: service for name, value in values.items() if (service := _served_at(config, value))}
     if section.command is not None:
         values["command"] = _SERVER.sub("", section.command.strip())
+        values |= _variables(driver, section.command)
     elif config.policy_wiring is not None:
         values["driver.policy_model_type"] = driver.policy_model_type
     run_dir = posixpath.dirname(job_dir)
     keys = {name: _digest(name, _plain(value, run_dir)) for name, value in values.items() if _counts(name)}
+    # which of the services it is counts, wherever that is
+    served |= {} if config.policy_wiring is None else {"driver.policy_model": driver.policy_model or ""}
+    keys |= {name: _digest(name, service) for name, service in served.items()}
     return Asked(benchmark, models_of(config, benchmark), keys)
 
 
@@ -119,6 +128,23 @@ def models_of(config: SubmitConfig, benchmark: str) -> str:
     found = {name: str(getattr(service, "model", "") or "") for name, service in config.deployed_services.items()}
     found["policy_model_name"] = str(config.driver.benchmarks[benchmark].run.get("policy_model_name") or "")
     return ", ".join(f"{name} {model}" for name, model in found.items() if model)
+
+
+def _served_at(config: SubmitConfig, value: Any) -> str:
+    """The service of ours whose address the value is; "" for any other value."""
+    found = _ADDRESS.match(value) if isinstance(value, str) else None
+    ports = (
+        {} if found is None else {str(getattr(one, "port", "")): name for name, one in config.deployed_services.items()}
+    )
+    return ports.get(found["port"], "") if found else ""
+
+
+def _variables(driver: DriverConfig, command: str) -> dict[str, str]:
+    """What a command is given by variables that it names, as far as the config says it: a secret may be another one
+    every night.
+    """
+    named = {name: driver.env[name] for name in _VARIABLE.findall(command) if name in driver.env}
+    return {f"driver.env.{name}": value.value for name, value in named.items() if value.kind == "lit"}
 
 
 def _counts(name: str) -> bool:

@@ -22,7 +22,7 @@ from airflow_gym_provider.operators._anew import AskedChain
 from airflow_gym_provider.operators._arguments import EvalArguments
 from airflow_gym_provider.operators._evidence import Evidence, began, check_there, check_way, gather
 from airflow_gym_provider.operators._finish import finished
-from airflow_gym_provider.operators._memory import MAX_SILENT
+from airflow_gym_provider.operators._memory import MAX_SILENT, ChainMemory
 from airflow_gym_provider.operators._plan import ChainPlan
 from airflow_gym_provider.operators._results import log_tails, place_values, result_values
 from airflow_gym_provider.operators._timeline import chain_values, leave_chain
@@ -241,7 +241,11 @@ class ChainTask(AskedChain):
         return self._note(Waiting(job_id), seen)
 
     def _remember_asking(self, job_dir: str) -> None:
-        """Before sbatch is asked: a try that finds another directory in the config must not ask for a second job."""
+        """Before sbatch is asked: a try that finds another directory in the config must not ask for a second job. Nor
+        must a worker that was given up, when another one has begun anew meanwhile. Raises ChainRetry then.
+        """
+        if job_dir and ChainMemory.of(self.context).generation > self.memory.generation:
+            raise ChainRetry("another worker has taken over this task, and begun anew", passing=True)
         self.memory.asked = job_dir
         self.memory.save()
 
@@ -252,6 +256,7 @@ class ChainTask(AskedChain):
         self.memory.place |= {"job_id": waiting.job_id, "clusters": sorted(clusters)}
         self.memory.held, self.memory.way = waiting.job_id, self.here()[1].hook.where
         self.memory.outages, self.memory.starts, self.memory.own = 0, 0, True
+        self.store_was_lost = False  # what this job makes is this try's
         self.memory.save()
         self._show_place(waiting.job_id)
         self._leave_chain(seen, waiting.job_id)
@@ -337,7 +342,11 @@ class ChainTask(AskedChain):
         for problem in filter(None, (summary.metrics_problem, "" if summary.missing else summary.problem)):
             self.log.warning("%s", problem)
         if seen.verdict is not None and (short := recount(seen.verdict, plan.spec, summary)):
-            raise ChainStopped(f"{plan.benchmark}: {short}; chain stopped. Logs and results: {plan.job_dir}")
+            self.memory.spoilt = True
+            self.memory.save()
+            own = plan.results_are_its_own
+            cure = "A clear starts anew, in another directory" if own else "Move them away, and clear the task"
+            raise ChainStopped(f"{plan.benchmark}: {short}; chain stopped. {cure}. Logs and results: {plan.job_dir}")
         self.memory.succeed()
         return result_values(plan, seen.look, seen.verdict, seen.base, summary)
 

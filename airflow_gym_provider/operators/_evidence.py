@@ -37,7 +37,7 @@ def gather(cluster: Cluster, memory: ChainMemory, log: Any, *, unknown_for: floa
     found = cluster.look(memory.place.get("clusters", ()))
     for problem in found.problems:
         log.warning("%s", problem)
-    look = found.chains[plan.benchmark]
+    look = _without_runaways(found.chains[plan.benchmark], memory.lost, unknown_for)
     since = None if plan.results_are_its_own else began(look)
     verdict = judge(look.survey, plan.spec, since) if look.survey is not None else None
     base = _budget_base(memory, look, verdict)
@@ -50,6 +50,18 @@ def gather(cluster: Cluster, memory: ChainMemory, log: Any, *, unknown_for: floa
         # it may be what the job has died of, and is what the next one would
         decision = replace(decision, reason=f"{decision.reason}. {look.unwritable}")
     return Evidence(look, verdict, base, decision, ours)
+
+
+def _without_runaways(look: ChainLook, lost: str, unknown_for: float) -> ChainLook:
+    """The look with jobs that are in accounting alone counted as missing: those that have a successor, and the newest
+    when a trigger has waited for it in vain.
+    """
+    jobs = list(look.jobs)
+    for at, job in enumerate(jobs):
+        given_up = at < len(jobs) - 1 or job.ref.key == lost or math.isinf(unknown_for)
+        if job.runaway and given_up:
+            jobs[at] = replace(job, live=False, missing=True)
+    return replace(look, jobs=type(look.jobs)(jobs))
 
 
 def began(look: ChainLook) -> float | None:
@@ -94,6 +106,8 @@ def _budget_base(memory: ChainMemory, look: ChainLook, verdict: Verdict | None) 
         if look.jobs and not look.jobs[-1].known and not look.jobs[-1].missing:
             return len(look.jobs)  # while Slurm does not say whether it lives nothing is kept: the clear would be lost
         live = [at for at, job in enumerate(look.jobs) if job.live and job.known]
+        if live and look.history().cancelled_by_us(look.jobs[live[-1]]) is not None:
+            return len(look.jobs)  # the clear had it cancelled, and it is still ending: the budget is its successor's
         base = live[0] if live else len(look.jobs)
         if not live and look.jobs and look.jobs[-1].ending is Ending.COMPLETED and verdict and verdict.complete:
             base -= 1  # finished in the end, although the task was red: take it

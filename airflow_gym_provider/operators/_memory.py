@@ -8,6 +8,7 @@ a retry, a killed worker, a lost heartbeat     | same directory, same budget
 cleared, was not green                         | same directory, new budget
 cleared, was green                             | new generation: a directory of its own, all new
 cleared, its directory was another chain's     | the same: six digits tell directories of one DAG run apart
+cleared, its results did not add up            | the same: more jobs would not mend them
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class ChainMemory:
     was to evaluate, as is `wanted`, see `Asked`; `anew` counts how often since a clear results were left behind which
     had been asked for otherwise. `way` is the login node by which `held` was seen last. `takes_over`: since a clear,
     what lies there may be another map index's. `own`: a job of this generation has been known. `foreign`: none was, and
-    the directory is somebody else's.
+    the directory is somebody else's. `spoilt`: its results look complete, and do not add up.
     """
 
     max_tries: int = 0
@@ -60,6 +61,7 @@ class ChainMemory:
     takes_over: bool = False
     own: bool = False
     foreign: bool = False
+    spoilt: bool = False
     place: dict[str, Any] = field(default_factory=dict)
     _store: Any = field(default=None, repr=False, compare=False)
 
@@ -109,10 +111,10 @@ class ChainMemory:
         """
         self.generation = max(self.generation + 1, clears)
         self.budget_base, self.new_budget, self.held, self.asked, self.place = 0, False, "", "", {}
-        self.own = self.foreign = False
+        self.own = self.foreign = self.spoilt = False
 
     def _cleared(self, clears: int) -> None:
-        if self.outcome == SUCCESS or self.foreign:
+        if self.outcome == SUCCESS or self.foreign or self.spoilt:
             self.renew(clears)
         else:
             self.new_budget = True

@@ -47,7 +47,9 @@ class JobStatus:
     ===============================================  ======  =======  =========  ========
 
     `live` is True unless it certainly is not: never submit beside such a job. `known` False means "not now": ask again.
-    Only the caller, who sees time pass, may turn `missing` into Ending.LOST.
+    Only the caller, who sees time pass, may turn `missing` into Ending.LOST. That holds for `runaway` as well, which is
+    True in the row of a job that only sacct has: slurmdbd may be behind, or wait for ever for an end that slurmctld has
+    lost (sacctmgr show runawayjobs).
 
     `state` is the latest word, for people, "" when there is none. `elapsed` is in seconds, summed over every time the
     job was requeued. `reason` says why it waits, `start_estimate` (UTC, ISO 8601) until when. `failed_steps` are texts
@@ -60,6 +62,7 @@ class JobStatus:
     live: bool = True
     known: bool = False
     missing: bool = False
+    runaway: bool = False
     ending: Ending | None = None
     cancelled_by: int | None = None
     exit_code: int | None = None

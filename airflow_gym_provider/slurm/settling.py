@@ -44,8 +44,9 @@ def settle(ref: JobRef, queue: Sequence[QueueRow], records: Sequence[JobRow], as
         # A requeued job looks ended in accounting for a while: without squeue only one end is sure.
         sure = asked.squeue_ok or record.state == State.COMPLETED
         return replace(_ended(base, record.state, sure), live=not sure)
-    missing = record is None and asked.squeue_ok and asked.sacct_ok
-    return replace(base, live=not missing, missing=missing)
+    both = asked.squeue_ok and asked.sacct_ok
+    missing = both and record is None
+    return replace(base, live=not missing, missing=missing, runaway=both and not missing)
 
 
 def _end_in_queue_is_sure(ours: QueueRow, record: JobRow | None, asked: Asked) -> bool:

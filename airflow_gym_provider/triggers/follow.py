@@ -14,6 +14,8 @@ from airflow_gym_provider.triggers.observe import Observation
 
 LOST_AFTER = 60.0
 """Seconds for which squeue and sacct must both answer and not know a job until it counts as lost."""
+RUNAWAY_AFTER = 3600.0
+"""The same for a job that accounting has as alive: slurmdbd may be that far behind slurmctld."""
 _PROGRESS_EVERY = 600.0
 _LINES_BY_TENTHS = 10
 
@@ -40,8 +42,9 @@ class JobFollower:
         self.ref = ref
         self.status: JobStatus | None = None
         self.unknown_since: float | None = None
-        self._lost_after = lost_after
+        self._lost_after = self._patience = lost_after
         self._said = ""
+        self._unknown_said = False
         self._progress_at = float("-inf")
         self._tenth = -1
         self._done = -1
@@ -57,15 +60,19 @@ class JobFollower:
 
     def lost(self, now: float) -> bool:
         """Whether that has been too long."""
-        return self.unknown_since is not None and self.unknown_for(now) >= self._lost_after
+        return self.unknown_since is not None and self.unknown_for(now) >= self._patience
 
     def see(self, status: JobStatus, progress: Progress | None, now: float) -> list[Line]:
         """Take in one look. `now` in seconds of any steady clock."""
-        if not status.missing:
-            self.unknown_since = None
-        elif self.unknown_since is None:
-            self.unknown_since = now
-            return [Line(logging.WARNING, self._unknown_text())]
+        if not (status.missing or status.runaway):
+            self.unknown_since, self._unknown_said = None, False
+        else:
+            self.unknown_since = now if self.unknown_since is None else self.unknown_since
+            self._patience = max(self._lost_after, RUNAWAY_AFTER) if status.runaway else self._lost_after
+            # accounting is often a little behind
+            if not self._unknown_said and (status.missing or self.unknown_for(now) >= self._lost_after):
+                self._unknown_said = True
+                return [Line(logging.WARNING, self._unknown_text(status))]
         if not status.known:
             return []
         self.status = status
@@ -85,10 +92,11 @@ class JobFollower:
         left_out = f" ({news.left_out} bytes before that are left out)" if news.left_out else ""
         return [Line(logging.INFO, f"{news.tail.path}{left_out}:\n{news.text}")] if news.text or left_out else []
 
-    def _unknown_text(self) -> str:
+    def _unknown_text(self, status: JobStatus) -> str:
+        known = f"squeue, and {status.state} in accounting" if status.runaway else "squeue and sacct"
         return (
-            f"job {self.ref.key} is unknown to squeue and sacct just now; "
-            f"it counts as lost if that stays so for {self._lost_after:g} s"
+            f"job {self.ref.key} is unknown to {known} just now; "
+            f"it counts as lost if that stays so for {self._patience:g} s"
         )
 
     def _state_line(self, status: JobStatus) -> Line | None:

@@ -133,3 +133,52 @@ def test_digests_by_another_rule_leave_the_models_to_be_compared(asked):
     assert (other.models, other.keys) == (now.models, None)
     assert Asked.read(json.dumps(now.as_dict() | {"keys": "x"})).keys is None
     assert (other.told(now, "they"), now.told(other, "they")) == ("", "")
+
+
+@pytest.fixture
+def two_models(submit_config):
+    """two_models(run, **driver): as asked, where two services serve a model each and the second one stands by."""
+
+    def make(run=None, ports=(8000, 8001), **driver):
+        given = copy.deepcopy(submit_config)
+        policy = given["services"]["policy"]
+        given["services"] = {
+            "policy": policy | {"model": "org/small", "port": ports[0]},
+            "other": copy.deepcopy(policy) | {"model": "org/large", "port": ports[1]},
+        }
+        given["driver"] |= driver
+        given["driver"]["benchmarks"]["gpqa"]["run"] |= run or {}
+        return asked_of(load_submit_config(given, environ={}), "gpqa", HERE)
+
+    return make
+
+
+def test_which_of_the_models_is_evaluated_counts(two_models):
+    changed = two_models().changed(two_models(policy_model="other"))
+    assert changed == ["driver.policy_model", "run.policy_base_url"]
+    assert two_models().changed(two_models(ports=(9000, 9001))) == [], "where they are does not"
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", r"\${oc.env:HEAD_NODE_IP}"])
+def test_which_of_the_models_judges_counts(two_models, host):
+    small, large = ({"judge_base_url": f"http://{host}:{port}/v1"} for port in (8000, 8001))
+    assert two_models(small).changed(two_models(large)) == ["run.judge_base_url"]
+    elsewhere = {"judge_base_url": "https://judge.example:8001/v1"}
+    assert two_models(large).changed(two_models(elsewhere)) == ["run.judge_base_url"]
+    moved = {"judge_base_url": f"http://{host}:9001/v1"}
+    assert two_models(large).changed(two_models(moved, ports=(9000, 9001))) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "names"),
+    [
+        ({"SPLIT": "lit:dev"}, {"SPLIT": "lit:test"}, ["driver.env.SPLIT"]),
+        ({"SPLIT": "lit:dev", "OTHER": "lit:a"}, {"SPLIT": "lit:dev", "OTHER": "lit:b"}, []),
+        ({"TOKEN": "host:A"}, {"TOKEN": "host:B"}, []),
+    ],
+)
+def test_what_a_command_is_given_by_name_counts(asked, before, now, names):
+    section = OWN | {"command": "judge --split $SPLIT --key $TOKEN"}
+    environ = {"A": "secret-a", "B": "secret-b"}
+    was, is_now = (asked(section, environ=environ, env=env) for env in (before, now))
+    assert was.changed(is_now) == names

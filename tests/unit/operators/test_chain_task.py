@@ -19,7 +19,7 @@ from airflow_gym_provider.chain import (
 from airflow_gym_provider.chain.history import CancelMark
 from airflow_gym_provider.config import load_submit_config
 from airflow_gym_provider.exceptions import ChainRetry, ChainStopped
-from airflow_gym_provider.operators import _held
+from airflow_gym_provider.operators import _chain, _held
 from airflow_gym_provider.operators._chain import Waiting
 from airflow_gym_provider.operators._cluster import Cluster
 from airflow_gym_provider.operators._memory import SUCCESS, ChainMemory
@@ -173,6 +173,26 @@ def test_a_lost_job_is_what_the_trigger_saw_for_long_enough(cluster, task):
     cluster.outcomes = [SUBMITTED]
     assert task().start() == Waiting("7")
     assert cluster.log[-1] == "submit None"  # it has been waited for once, that is enough
+
+
+@pytest.mark.row("accounting has the job alive, and squeue has never heard of it")
+def test_a_job_that_accounting_alone_has_alive_does_not_keep_a_chain_for_ever(cluster, task, context):
+    chain = task()
+    runaway = job(7, live=True, known=False, runaway=True)
+    cluster.looks = [look(job(7)), look(runaway)]
+    chain.start()
+    assert chain.resume(chain.plan.as_dict(), {"reason": "ended"}) == Waiting("7")
+    with pytest.raises(
+        ChainRetry, match=r"job 7 is lost: squeue does not know it, and sacct has it RUNNING \(see sacctmgr"
+    ):
+        chain.resume(chain.plan.as_dict(), {"reason": "lost", "unknown_for": 3600.0})
+    cluster.outcomes = [SUBMITTED]
+    task().start()
+    assert cluster.log[-1] == "submit None"
+    cluster.looks = [look(runaway, job(8, Ending.TIMEOUT, elapsed=60), verdict=MISSING)]
+    cluster.outcomes = [SUBMITTED]
+    task().start()
+    assert cluster.log[-1] == "submit None", "nor does it keep one that has gone on"
 
 
 @pytest.mark.row("the login node refuses us (a key, a host key)")
@@ -691,3 +711,46 @@ def test_a_cluster_that_nobody_knows_is_no_passing_trouble(submit_config):
         settle(config, Outcome(OutcomeKind.UNKNOWN, text))
     with pytest.raises(ChainRetry):
         settle(config, Outcome(OutcomeKind.UNKNOWN, "squeue: error: 'c9' can't be reached now"))
+
+
+@pytest.mark.row("you clear a running task")
+@pytest.mark.parametrize("ran", [11 * 3600, 12 * 3600 - 20, 12 * 3600 + 5])
+def test_a_clear_gives_a_whole_budget_while_the_job_that_it_cancelled_is_still_ending(
+    cluster, task, context, submit_config, ran
+):
+    submit_config["driver"]["benchmarks"]["gpqa"]["resumable"] = {"max_retries": 2, "max_walltime": "12:00:00"}
+    submit_config["compute"]["c"]["walltime"] = "12:00:00"
+    cluster.looks, cluster.outcomes = [look()], [SUBMITTED] * 2
+    task().start()
+    context["ti"].max_tries += 1
+    marks = (CancelMark(1, ("7",), "the task was cleared or marked in Airflow"),)
+    cluster.looks = [look(job(7, state="COMPLETING", elapsed=ran), marks=marks)]
+    chain = task()
+    assert chain.start() == Waiting("7")
+    cluster.looks = [look(job(7, Ending.CANCELLED, cancelled_by=1000, elapsed=ran), marks=marks)]
+    with pytest.raises(ChainRetry):
+        chain.resume(chain.plan.as_dict(), {"reason": "ended"})
+    task().start()
+    assert cluster.log[-1] == "submit None", "no job of an earlier budget is counted"
+
+
+@pytest.mark.row("its results look complete, and rollouts are there twice or broken")
+def test_results_that_do_not_add_up_are_left_by_a_clear(cluster, task, context, monkeypatch):
+    monkeypatch.setattr(_chain, "recount", lambda *_: "3 rollouts where 4 are wanted, one is there twice")
+    cluster.looks = [look(job(7, Ending.COMPLETED), verdict=DONE)]
+    with pytest.raises(ChainStopped, match=r"there twice; chain stopped\. A clear starts anew, in another") as red:
+        task().start()
+    context["ti"].max_tries += 1
+    cluster.looks, cluster.outcomes = [look()], [SUBMITTED]
+    chain = task()
+    assert chain.start() == Waiting("7")
+    assert chain.plan.job_dir not in str(red.value)
+
+
+def test_what_the_job_of_this_very_try_made_is_taken_though_the_store_was_lost(cluster, task, context):
+    context["ti"].max_tries += 1
+    cluster.looks, cluster.outcomes = [look()], [SUBMITTED]
+    chain = task()
+    chain.start()
+    cluster.looks = [look(job(7, Ending.COMPLETED), verdict=DONE)]
+    assert chain.resume(chain.plan.as_dict(), {"reason": "ended"})["rollouts_done"] == 4

@@ -57,7 +57,7 @@ def queue(monkeypatch, submit_config):
         return SubmitReport(outcomes)
 
     monkeypatch.setattr(queueing.RunQueue, "_look", look)
-    monkeypatch.setattr(queueing.RunQueue, "record", lambda self: RECORD)
+    monkeypatch.setattr(queueing.RunQueue, "record", lambda self, wanted=(): RECORD)
     monkeypatch.setattr(queueing._submit, "submit", submit)
     monkeypatch.setattr(queueing.time, "sleep", lambda seconds: None)
     Queue.answers, Queue.jobs, Queue.rounds, Queue.directories = {}, {}, [], set()

@@ -76,6 +76,21 @@ def test_all_jobs_must_have_ended():
     assert [job["job_id"] for job in event["jobs"]] == ["60", "61;c2"]
 
 
+def test_what_accounting_alone_has_alive_is_lost_after_an_hour():
+    follower = Follower([REF], lost_after=90)
+    runaway = look(state="RUNNING", known=False, runaway=True)
+    assert say(follower, runaway, 0) == ([], None)  # slurmdbd is often a little behind
+    lines, event = say(follower, runaway, 90)
+    assert lines == [
+        "job 60 is unknown to squeue, and RUNNING in accounting just now; it counts as lost if that stays so for 3600 s"
+    ]
+    assert event is None
+    assert say(follower, look(), 95)[1] is None
+    assert say(follower, runaway, 100)[1] is None
+    assert say(follower, runaway, 3699)[1] is None
+    assert say(follower, runaway, 3700)[1]["reason"] == "lost"
+
+
 def test_lost_only_after_the_grace_and_only_when_both_answer():
     follower = Follower([REF], lost_after=90)
     missing = look(known=False, live=False, missing=True)
