@@ -99,15 +99,15 @@ take_down() {
 at_exit() {
     local code=$?
     trap - EXIT INT TERM
-    if [ $keep = 1 ] && [ $code = 0 ]; then
-        heading "Still running, as --keep asks"
+    if [ $keep = 1 ] && [ $code != 130 ] && [ -n "${GYM_AIRFLOW_URL:-}" ]; then
+        if [ $code = 0 ]; then heading "Still running, as --keep asks"; else heading "Failed, and still running, as --keep asks"; fi
         printf '%s\n' "Airflow:  $GYM_AIRFLOW_URL  (user $GYM_AIRFLOW_USER, password $GYM_AIRFLOW_PASSWORD)" \
             "DAGs:     $folder/dags  (a new file is seen within ten seconds; it starts paused)" \
             "Results:  $folder/runs" \
             "A shell:  eval \"\$(bash docker/cluster.sh env --dir $folder/cluster; bash docker/airflow.sh env --dir $folder/airflow)\"" \
             "          then airflow dags list, airflow gym …, squeue; the connection is gym_cluster" \
             "The end:  bash docker/demo.sh --down $folder"
-        exit 0
+        exit $code
     fi
     heading "Ending what was started"
     [ -z "$watcher" ] || kill "$watcher" 2>/dev/null || true

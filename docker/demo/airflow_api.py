@@ -64,13 +64,16 @@ class AirflowApi:
         )
 
     def trigger(self, dag_id: str) -> str:
-        """Unpause the DAG and return the id of a run that has just begun: one that its schedule started at that moment,
-        or else a new one."""
+        """Unpause the DAG and return the id of a run that has just begun: one that its schedule starts at that moment,
+        as it does the first time, or else a new one."""
+        runs = f"dags/{dag_id}/dagRuns"
+        looks = 1 if self.call("GET", runs)["dag_runs"] else 30
         self.call("PATCH", f"dags/{dag_id}?update_mask=is_paused", {"is_paused": False})
-        time.sleep(5)
-        for run in self.call("GET", f"dags/{dag_id}/dagRuns")["dag_runs"]:
-            if run["state"] in ("queued", "running"):
-                return str(run["dag_run_id"])
+        for _ in range(looks):
+            time.sleep(1)
+            for run in self.call("GET", runs)["dag_runs"]:
+                if run["state"] in ("queued", "running"):
+                    return str(run["dag_run_id"])
         return str(self.call("POST", f"dags/{dag_id}/dagRuns", {"logical_date": None})["dag_run_id"])
 
     def run_state(self, dag_id: str, run_id: str) -> str:
