@@ -20,6 +20,7 @@ repo=$(dirname -- "$here")
 . "$here/cluster/packages.sh"
 
 keep=0 real_gym=0 folder="" watcher=""
+unset GYM_AIRFLOW_URL # of another Airflow, in a shell that has its environment
 cache=${GYM_DEMO_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/airflow-gym-provider/demo}
 
 heading() { printf '\n== %s\n' "$*"; }
