@@ -57,18 +57,46 @@ class _KnowsBlocks:
         self.writeline(f"return environment.block_of(concat({frame.buffer}))")
 
     def visit_AssignBlock(self: Any, node: nodes.AssignBlock, frame: Frame) -> None:
-        # a filter without an input takes the captured text
+        node.filter = self._of_a_block(node.filter)
+        super().visit_AssignBlock(node, frame)  # type: ignore[misc]
+
+    def visit_FilterBlock(self: Any, node: nodes.FilterBlock, frame: Frame) -> None:
+        # as Jinja's own, which passes no `finalize`
+        within = frame.inner()
+        within.symbols.analyze_node(node)
+        self.enter_frame(within)
+        self.buffer(within)
+        self.blockvisit(node.body, within)
+        self._write_finalized(node, frame, lambda: self.visit_Filter(self._of_a_block(node.filter), within))
+        self.leave_frame(within)
+
+    def visit_CallBlock(self: Any, node: nodes.CallBlock, frame: Frame) -> None:
+        # what is called need not be a macro
+        call_frame, macro = self.macro_body(node, frame)
+        self.writeline("caller = ")
+        self.macro_def(macro, call_frame)
+        self._write_finalized(node, frame, lambda: self.visit_Call(node.call, frame, forward_caller=True))
+
+    def _write_finalized(self: Any, node: nodes.Stmt, frame: Frame, write: Callable[[], None]) -> None:
+        finalize = self._make_finalize()
+        self.start_write(frame, node)
+        self._output_child_pre(node, frame, finalize)
+        write()
+        self._output_child_post(node, frame, finalize)
+        self.end_write(frame)
+
+    def _of_a_block(self: Any, given: nodes.Filter | None) -> nodes.Filter:
+        """A filter that takes the text of a block as such; in Jinja's own, one without an input takes the bare text."""
         self.filters["block_of"] = "environment.block_of"
         captured = nodes.Filter(None, "block_of", [], [], None, None)
-        if node.filter is None:
-            node.filter = captured
-        else:
-            innermost = node.filter
-            while isinstance(innermost.node, nodes.Filter):
-                innermost = innermost.node
-            if innermost.node is None:
-                innermost.node = captured
-        super().visit_AssignBlock(node, frame)  # type: ignore[misc]
+        if given is None:
+            return captured
+        innermost = given
+        while isinstance(innermost.node, nodes.Filter):
+            innermost = innermost.node
+        if innermost.node is None:
+            innermost.node = captured
+        return given
 
     def visit_Const(self: Any, node: nodes.Const, frame: Frame) -> None:
         if isinstance(node.value, str):

@@ -1,4 +1,5 @@
 from fakes.chain_task import cluster, task
+from fakes.filled_in import load
 from fakes.task_context import context, submit_config
 
-__all__ = ["cluster", "context", "submit_config", "task"]
+__all__ = ["cluster", "context", "load", "submit_config", "task"]
