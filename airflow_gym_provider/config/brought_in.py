@@ -167,8 +167,10 @@ def settled(text: str, path: Sequence[str]) -> str:
 
 
 def read_again(path: Sequence[str]) -> bool:
-    """Whether a value there is given to gym, which resolves interpolations in it."""
-    return any(key in ("run", "prepare") for key in path[:-1])
+    """Whether a value there is given to gym, which resolves interpolations in it. Names of services and benchmarks are
+    free, and may come from a form: it is the place that counts.
+    """
+    return tuple(path[:2]) == ("driver", "benchmarks") and len(path) > 4 and path[3] in ("run", "prepare")
 
 
 def plain(text: str) -> str:
