@@ -54,24 +54,60 @@ def _in_an_override(value: Any) -> Any:
     return as_words(value) if isinstance(value, Mapping | list | tuple) else as_word(str(value))
 
 
+class _Structure:
+    """A list or mapping that a template of native objects brings in: itself where the expression is all of its
+    template, and a text in a longer one, where Jinja asks for that by `str`.
+    """
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class _List(_Structure, list[Any]):
+    pass
+
+
+class _Mapping(_Structure, dict[str, Any]):
+    pass
+
+
 def _in_a_mapping(native: bool, value: Any) -> Any:
-    from airflow_gym_provider.config.brought_in import mark
+    from airflow_gym_provider.config.brought_in import mark, plain
     from airflow_gym_provider.operators._jinja import Block, Json
 
-    if isinstance(value, Json) and native:
-        return _each(json.loads(value), mark, mark)
-    if value is None or isinstance(value, bool | int | float | Block):
+    if value is None or isinstance(value, bool | int | float | Block | _Structure):
         return value
-    if isinstance(value, str):
-        return mark(value)
-    return _each(value, mark, mark) if native else mark(str(value))
+    # as a `repr` has it, marks that are in a value by now would be spelt as something else
+    text = mark(plain(str(value if isinstance(value, str) else _each(value, plain, plain))))
+    content = json.loads(value) if native and isinstance(value, Json) else value
+    if content is None or isinstance(content, bool | int | float):
+        return content
+    if not native or not isinstance(content, Mapping | list | tuple):
+        return mark(content) if isinstance(value, Json) and native else text
+    found = _Mapping(_marked(content)) if isinstance(content, Mapping) else _List(_marked(content))
+    found.text = text
+    return found
+
+
+def _marked(value: Any) -> Any:
+    """A value as it may stand in a config; what is none of JSON's is its text, as in templates that give texts."""
+    from airflow_gym_provider.config.brought_in import mark
+
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, Mapping):
+        return {mark(str(key)): _marked(item) for key, item in value.items()}
+    return list(map(_marked, value)) if isinstance(value, list | tuple) else mark(str(value))
 
 
 def _paths_are_plain(value: Any) -> Any:
     from airflow_gym_provider.config.brought_in import plain
 
     if isinstance(value, list | tuple):
-        return type(value)(_paths_are_plain(item) for item in value)
+        found = [_paths_are_plain(item) for item in value]
+        return tuple(found) if isinstance(value, tuple) else found
     return plain(value) if isinstance(value, str) else value
 
 
@@ -80,4 +116,7 @@ def _each(value: Any, change: Callable[[str], str], keys: Callable[[str], str] =
         return change(value)
     if isinstance(value, Mapping):
         return {keys(str(key)): _each(item, change, keys) for key, item in value.items()}
-    return type(value)(_each(item, change, keys) for item in value) if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        found = [_each(item, change, keys) for item in value]
+        return tuple(found) if isinstance(value, tuple) else found
+    return value

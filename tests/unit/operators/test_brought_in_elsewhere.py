@@ -1,9 +1,15 @@
 """What somebody fills in is text on the less trodden roads as well: blocks, names, objects, the environment, XComs."""
 
+from pathlib import PurePosixPath
+
 import pytest
 import yaml
 from airflow.sdk.exceptions import AirflowFailException
-from fakes.filled_in import BASE, READS, as_gym_reads, command, merged, run
+from airflow.sdk import DAG
+from fakes.filled_in import BASE, CANARY, LOG, READS, as_gym_reads, command, merged, run
+
+from airflow_gym_provider.operators._config import load_config
+from airflow_gym_provider.operators.gym import GymEvalOperator
 
 NO_SHELL_WORD = r"(command|extra_args): is for a shell .*\$NAME"
 
@@ -62,3 +68,61 @@ def test_a_benchmark_that_a_form_names_is_as_safe(load):
     for name in ("gpqa", "run", "prepare"):
         with pytest.raises(AirflowFailException, match="command: is for a shell"):
             load({}, {"name": name, "x": "a; touch pwned"}, text=yaml.safe_dump(tree, default_style="'"))
+
+
+OBJECTS = {"l": ["a; b", READS], "d": {"a": READS, "b": [{"c": "x: y"}]}, "p": PurePosixPath("a" + READS)}
+OBJECTS |= {"s": READS.encode(), "n": [PurePosixPath("a" + READS), 3, None, True]}
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("{{ params.l }}", OBJECTS["l"]),
+        ("{{ params.d }}", OBJECTS["d"]),
+        ("{{ params.d | tojson }}", OBJECTS["d"]),
+        ("{% if params.l %}{{ params.l }}{% endif %}", OBJECTS["l"]),
+        ("{% set p %}{{ params.l }}{% endset %}{{ p }}", OBJECTS["l"]),
+        ("{% macro m(x) %}{{ x }}{% endmacro %}{{ m(params.d) }}", OBJECTS["d"]),
+        ("{{ params.n }}", ["a" + READS, 3, None, True]),
+        ("use {{ params.l }}", f"use {OBJECTS['l']}"),
+        ("{{ params.l }}{{ params.d }}", f"{OBJECTS['l']}{OBJECTS['d']}"),
+        ("use {% set p %}{{ params.l }}{% endset %}{{ p }}", f"use {OBJECTS['l']}"),
+        ("use {{ params.d | tojson }}", 'use {"a": "%s", "b": [{"c": "x: y"}]}' % READS),
+        ("use {{ params.d.values() }}", f"use {OBJECTS['d'].values()}"),
+        ("{{ params.d.values() }}", str(OBJECTS["d"].values())),
+        ("{{ params.p }}", "a" + READS),
+        ("{{ params.s }}", f"b'{READS}'"),
+        ("x {{ params.s }}", f"x b'{READS}'"),
+    ],
+)
+def test_native_objects_are_structure_alone_and_text_within_a_text(load, written, value):
+    found = load(run(q=written), OBJECTS, way="mapping", native=True)
+    assert as_gym_reads(found) == {"question": "x", "q": value}
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize(
+    "written",
+    [
+        'run "{{ params.l }}"',
+        "run '{{ params.l | tojson }}'",
+        "run {{ params.d.items() }}",
+        "run '{{ [params.l] | join(',') }}'",
+        "run {{ params.p }}",
+        "{{ params.p }}",
+    ],
+)
+def test_no_object_gets_into_a_line_for_a_shell(load, written, native):
+    params = {"l": ["`touch pwned`"], "d": {"a": "; touch pwned ;"}, "p": PurePosixPath("a;touch pwned")}
+    with pytest.raises(AirflowFailException, match=NO_SHELL_WORD):
+        load(command(written), params, way="mapping", native=native)
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_a_secret_in_an_object_is_stored_as_the_masker_knows_it(context, native):
+    secret = "Tr0ub4$dor&3{x"
+    with DAG("d", schedule=None, render_template_as_native_obj=native) as dag:
+        task = GymEvalOperator(task_id="e", config={"env": {"DB": "lit:{{ params.x }}", "Q": "{{ params.x }}"}})
+    task.render_template_fields(context | {"params": {"x": {"password": secret}}, "dag": dag})
+    assert task.config["env"]["DB"] == f"lit:{ {'password': secret} }"
+    assert task.config["env"]["Q"] == ({"password": secret} if native else str({"password": secret}))
