@@ -30,7 +30,12 @@ class Problem:
 
 def without(values: Iterable[str], problem: Problem) -> Problem:
     """Return the problem with these values hidden: what an interpolation read may be a secret in the wrong place."""
-    return Problem(problem.where, hide(problem.what, values, _HIDE_FROM, "…"))
+    return Problem(problem.where, without_values(values, problem.what))
+
+
+def without_values(values: Iterable[str], text: str) -> str:
+    """Return the text of a message with these values hidden."""
+    return hide(text, values, _HIDE_FROM, "…")
 
 
 class SubmitConfigError(ValueError):

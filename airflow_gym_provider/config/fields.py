@@ -9,9 +9,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 from pydantic_core import PydanticCustomError
 
 from airflow_gym_provider.config.durations import DURATION_FORMS, parse_duration
+from airflow_gym_provider.config.hiding import unsaid
 from airflow_gym_provider.config.scalars import Scalar, plain_value
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_LONGEST_SHOWN = 120
 _LONGEST_LINE = 131_000  # bytes; Linux passes 131,071 in one argument, which may have an option's name in it
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})\Z")
 _NUMBER = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?\Z")
@@ -183,7 +185,9 @@ def shown(value: Any) -> str:
     if value is None or isinstance(value, (dict, list, tuple)):
         return kind_of(value)
     text = str(value).lower() if isinstance(value, bool) else repr(value)
-    return text if len(text) <= 120 else f"{text[:100]}… ({len(text)} characters)"
+    if len(text) > _LONGEST_SHOWN:
+        text = unsaid(text)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:100]}… ({len(text)} characters)"
 
 
 def _encodable(text: str) -> bool:

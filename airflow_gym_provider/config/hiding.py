@@ -8,7 +8,9 @@ import json
 import re
 import shlex
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from urllib.parse import quote, quote_plus
 
 SHORTEST = 5
@@ -61,6 +63,25 @@ def hide(text: str, values: Iterable[str], shortest: int = SHORTEST, by: str = S
     for shape in shapes(values, shortest):
         text = text.replace(shape, by)
     return text
+
+
+_hider: ContextVar[Callable[[str], str]] = ContextVar("hider", default=str)
+
+
+@contextmanager
+def hiding_by(hider: Callable[[str], str]) -> Iterator[None]:
+    """Within it, `unsaid` takes out what this hider does, too."""
+    outer = _hider.get()
+    token = _hider.set(lambda text: hider(outer(text)))
+    try:
+        yield
+    finally:
+        _hider.reset(token)
+
+
+def unsaid(text: str) -> str:
+    """A text that is going to be cut, without what is to be hidden: nobody would find half of a secret in it."""
+    return _hider.get()(text)
 
 
 def taken_out(text: str, left: str) -> set[str]:

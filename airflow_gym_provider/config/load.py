@@ -5,12 +5,20 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from airflow_gym_provider.config.compose import Source, compose
 from airflow_gym_provider.config.defaults import ConfigDefaults, explained, fill_in
 from airflow_gym_provider.config.draft import Draft, read_sections
-from airflow_gym_provider.config.errors import Problem, SubmitConfigError, SubmitConfigWarning, without
+from airflow_gym_provider.config.errors import (
+    Problem,
+    SubmitConfigError,
+    SubmitConfigWarning,
+    without,
+    without_values,
+)
+from airflow_gym_provider.config.hiding import hiding_by
 from airflow_gym_provider.config.resolve import Resolved, reading, resolve
 from airflow_gym_provider.config.rules.arguments import argument_warnings
 from airflow_gym_provider.config.rules.benchmarks import (
@@ -68,9 +76,10 @@ def load_submit_config(
             raise SubmitConfigError(problems)
         origins = fill_in(config, defaults) if defaults else {}
         resolved = resolve(config, reader, problems)
-    draft = read_sections(resolved.tree, environment, problems)
-    draft.driver = without_injected(draft)
-    idle = _check_across(draft, problems)
+    with hiding_by(partial(without_values, resolved.read_values)):
+        draft = read_sections(resolved.tree, environment, problems)
+        draft.driver = without_injected(draft)
+        idle = _check_across(draft, problems)
     if problems or draft.compute is None or draft.driver is None or draft.job is None or draft.otel is None:
         told = explained(problems, origins, defaults) if defaults else problems
         raise SubmitConfigError([without(resolved.read_values, problem) for problem in told])
@@ -95,7 +104,8 @@ def _finish(draft: Draft, resolved: Resolved, environ: Mapping[str, str], origin
     config = SubmitConfig.model_validate(sections | {"driver": draft.driver, "job": draft.job, "otel": draft.otel})
     token = environ.get(config.otel.token_env)
     secrets = {*resolved.read_values, *(environ.get(name, "") for name in config.forwarded_names())}
-    secrets |= {value.value for env in _env_mappings(config) for value in env.values() if value.kind == "host"}
+    entries = [value for env in _env_mappings(config) for value in env.values()]
+    secrets |= {value.value for value in entries if value.kind == "host" or value.reference in resolved.read_values}
     return config.attach(resolved.references, frozenset(secrets - {""}), bool(token), origins)
 
 

@@ -22,6 +22,7 @@ from airflow_gym_provider.config.show import escape
 from airflow_gym_provider.config.tree import ENV_RESOLVER
 
 _MISSING = "???"
+_READ = "(read from the environment)"
 _UNSET: Any = object()
 _MAX_DEPTH = 100
 _MAX_VALUES = 100_000
@@ -57,15 +58,14 @@ class Environment:
             return f"\ue0f0{_NONCE}{name}{suffix}\ue0f1"
         if name in self.environ:
             self.names.add(name)
-            self._note(name)
+            self.note(name, self.environ[name])
             return self.environ[name].replace("$", inert("$"))  # as text, also where one more reader looks
         if default is _UNSET:
             raise KeyError(f"environment variable {name} is not set")
         return None if default is None else str(default)
 
-    def _note(self, name: str) -> None:
+    def note(self, name: str, value: str) -> None:
         """What is read may be a secret and gets masked, but for paths: masked, nobody could find a run's folder."""
-        value = self.environ[name]
         if not value.startswith("/") or CREDENTIAL.search(name):
             self.values.add(value)
 
@@ -138,6 +138,8 @@ class _Walk:
         except (OmegaConfBaseException, RecursionError) as error:
             return self._fail(path, _reason(error, parent, key))
         names = set(self.environment.names)
+        if names:
+            self._note_taken_out(value, path, names)
         if isinstance(value, DictConfig):
             return {str(name): self.value(value, name, (*path, str(name))) for name in value}
         if isinstance(value, ListConfig):
@@ -160,20 +162,56 @@ class _Walk:
                 return self._fail(path, _NO_PREFIX.format(prefix))
         return settled(value, path)
 
+    def _note_taken_out(self, value: Any, path: tuple[str, ...], names: set[str]) -> None:
+        """What a resolver takes out of a variable may be a secret, and is spelt in another way than there. For a part
+        of a mapping or list there is no reference that could be shown.
+        """
+        if isinstance(value, DictConfig | ListConfig):  # may also be one of the file, which a variable has chosen
+            self._note_parts(OmegaConf.to_container(value), path, names, made=False)
+        elif isinstance(value, dict | list):
+            self._note_parts(value, path, names, made=True)
+        elif isinstance(value, str):
+            self._note_text(plain(value), names, made=False)
+
+    def _note_parts(self, value: Any, path: tuple[str, ...], names: set[str], made: bool) -> None:
+        if isinstance(value, dict | list):
+            for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+                self._note_parts(item, (*path, plain(str(key))), names, made)
+        elif isinstance(value, str) and self._note_text(plain(value), names, made) and _is_shown(path, names):
+            of_env = path[-2:-1] == ("env",)  # where host:NAME and runtime:NAME are references themselves
+            if not (of_env and value.startswith(("host:", "runtime:"))):
+                self.references[path] = f"lit:{_READ}" if of_env else _READ
+
+    def _note_text(self, text: str, names: set[str], made: bool) -> bool:
+        found = [name for name in names if made or _is_within(text, self.environment.environ[name])]
+        for name in found:
+            self.environment.note(name, text)
+        return bool(found)
+
     def _note_reference(self, parent: Any, key: Any, path: tuple[str, ...], names: set[str]) -> None:
-        if "env" not in path[1:-1] and not any(CREDENTIAL.search(name) for name in names):
+        if not _is_shown(path, names):
             return
         self.environment.show = True
         try:
             self.references[path] = _with_references(settled(str(parent[key]), path))
         except (OmegaConfBaseException, RecursionError):
-            self.references[path] = "(read from the environment)"
+            self.references[path] = _READ
         finally:
             self.environment.show = False
 
     def _fail(self, path: tuple[str, ...], what: str) -> Unresolved:
         self.problems.append(Problem(".".join(path), what))
         return Unresolved()
+
+
+def _is_shown(path: tuple[str, ...], names: set[str]) -> bool:
+    """Whether what was read is shown as a reference to it."""
+    return "env" in path[1:-1] or any(CREDENTIAL.search(name) for name in names)
+
+
+def _is_within(text: str, value: str) -> bool:
+    """Whether a text is what a resolver took out of a value: a part of it, but for the signs that quote it there."""
+    return text.replace("\\", "") in value.replace("\\", "")
 
 
 def _is_for_a_shell(path: tuple[str, ...]) -> bool:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 from pydantic import Field, PrivateAttr, field_validator
@@ -14,9 +14,9 @@ from pydantic import Field, PrivateAttr, field_validator
 from airflow_gym_provider.config.compute import ComputeConfig, SlurmComputeConfig
 from airflow_gym_provider.config.driver import DriverConfig
 from airflow_gym_provider.config.env import value_fault
-from airflow_gym_provider.config.errors import Problem, SubmitConfigError, without
+from airflow_gym_provider.config.errors import Problem, SubmitConfigError, without, without_values
 from airflow_gym_provider.config.fields import Line, StrictModel, refuse
-from airflow_gym_provider.config.hiding import hide, taken_out
+from airflow_gym_provider.config.hiding import hide, hiding_by, taken_out
 from airflow_gym_provider.config.mounts import mount_source
 from airflow_gym_provider.config.otel import OtelConfig
 from airflow_gym_provider.config.placement import Placement, place
@@ -193,7 +193,8 @@ class SubmitConfig(StrictModel):
     def hiding(self) -> Iterator[None]:
         """Within it, a SubmitConfigError comes without what was read from the environment."""
         try:
-            yield
+            with hiding_by(partial(without_values, self.secret_values())):
+                yield
         except SubmitConfigError as error:
             raise SubmitConfigError(without(self.secret_values(), problem) for problem in error.problems) from None
 

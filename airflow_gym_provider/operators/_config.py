@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.log import mask_secret
 
 from airflow_gym_provider.config import SubmitConfig, SubmitConfigError, SubmitConfigWarning, load_submit_config
-from airflow_gym_provider.config.hiding import CREDENTIAL, shapes, worth_hiding
+from airflow_gym_provider.config.hiding import CREDENTIAL, hiding_by, shapes, worth_hiding
 from airflow_gym_provider.hooks.defaults import connection_defaults
 from airflow_gym_provider.operators._failure import without_secrets
 from airflow_gym_provider.operators._jinja import renderer
@@ -46,13 +46,14 @@ def load_config(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", SubmitConfigWarning)
         try:
-            config = load_submit_config(
-                _located(source, context.get("dag")),
-                list(overrides),
-                environ,
-                render=renderer(context),
-                defaults=defaults,
-            )
+            with hiding_by(without_secrets):  # of connections, which templates read
+                config = load_submit_config(
+                    _located(source, context.get("dag")),
+                    list(overrides),
+                    environ,
+                    render=renderer(context),
+                    defaults=defaults,
+                )
         except SubmitConfigError as err:
             raise AirflowFailException(f"The submit config cannot be used:\n{err}") from None
         except OSError as err:

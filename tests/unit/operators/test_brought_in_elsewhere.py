@@ -4,11 +4,10 @@ from pathlib import PurePosixPath
 
 import pytest
 import yaml
-from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk import DAG
-from fakes.filled_in import BASE, CANARY, LOG, READS, as_gym_reads, command, merged, run
+from airflow.sdk.exceptions import AirflowFailException
+from fakes.filled_in import BASE, READS, as_gym_reads, command, merged, run
 
-from airflow_gym_provider.operators._config import load_config
 from airflow_gym_provider.operators.gym import GymEvalOperator
 
 NO_SHELL_WORD = r"(command|extra_args): is for a shell .*\$NAME"
@@ -87,7 +86,7 @@ OBJECTS |= {"s": READS.encode(), "n": [PurePosixPath("a" + READS), 3, None, True
         ("use {{ params.l }}", f"use {OBJECTS['l']}"),
         ("{{ params.l }}{{ params.d }}", f"{OBJECTS['l']}{OBJECTS['d']}"),
         ("use {% set p %}{{ params.l }}{% endset %}{{ p }}", f"use {OBJECTS['l']}"),
-        ("use {{ params.d | tojson }}", 'use {"a": "%s", "b": [{"c": "x: y"}]}' % READS),
+        ("use {{ params.d | tojson }}", f'use {{"a": "{READS}", "b": [{{"c": "x: y"}}]}}'),
         ("use {{ params.d.values() }}", f"use {OBJECTS['d'].values()}"),
         ("{{ params.d.values() }}", str(OBJECTS["d"].values())),
         ("{{ params.p }}", "a" + READS),
