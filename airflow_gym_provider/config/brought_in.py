@@ -29,11 +29,12 @@ _OPENING = re.compile("([\\\\\ue0f6\ue0fd]*)([$\ue0f4\ue0fb])([{\ue0f5\ue0fc])")
 _OF_A_TEMPLATE = re.compile(f"[{_OPEN}{_CLOSE}{_MARKED}]")
 _REGION = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
 # More than _PLAIN has, and no option of a command either.
-_OF_A_SHELL = re.compile(r"[\w./+@%,:=][\w./+@%,:=-]*(?: [\w./+@%,:=][\w./+@%,:=-]*)*\Z")
+_OF_A_SHELL = re.compile(r"[\w./+@%,:=][\w./+@%,:=~-]*(?: [\w./+@%,:=][\w./+@%,:=~-]*)*\Z")
 # Text that means itself wherever YAML or a shell has it, or a number, a boolean or null, as an author may want it to.
-# No option ("-x", "a --b") and no entry of `env` that reads a variable ("host:X").
+# No option ("-x", "a --b"), no entry of `env` that reads a variable ("host:X"), no "~" for a home and no "@", which
+# names a package in a `defaults:` list.
 _NUMBER = r"-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?"
-_WORDS = r"[\w./+~][\w./+@~-]*(?:[ :=][\w./+@~][\w./+@~-]*)*"
+_WORDS = r"[\w./+][\w./+-]*(?:[ :=][\w./+][\w./+-]*)*"
 _PLAIN = re.compile(rf"(?!(?:host|runtime):)(?:{_NUMBER}|{_WORDS})?\Z")
 # A token where only a word may stand, as in Hydra's grammar of overrides; nobody who fills in a form knows its number.
 _NONCE = secrets.token_hex(8)
@@ -181,6 +182,11 @@ def plain(text: str) -> str:
 def is_marked(text: str) -> bool:
     """Whether part of it was brought in, and is more than a word."""
     return _OF_A_TEMPLATE.search(text) is not None
+
+
+def parts_brought_in(text: str) -> list[str]:
+    """What was brought into a text, as it is: each part that is more than a word."""
+    return [plain(part) for part in _REGION.split(text)[1::2]]
 
 
 def is_more_than_words(text: str) -> bool:

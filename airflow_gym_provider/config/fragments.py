@@ -19,7 +19,7 @@ from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSou
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from airflow_gym_provider.config.brought_in import plain
+from airflow_gym_provider.config.brought_in import from_words, has_word, is_marked, parts_brought_in, plain
 from airflow_gym_provider.config.errors import Problem
 from airflow_gym_provider.config.overrides import ParsedOverride
 from airflow_gym_provider.config.scalars import Scalar, Unresolved
@@ -59,6 +59,9 @@ def _stays(override: ParsedOverride, problems: list[Problem]) -> bool:
     """
     value = override.hydra.value()
     chosen = [str(item) for item in (value if isinstance(value, list) else [value])]
+    if written := next(filter(has_word, chosen), None):
+        problems.append(Problem(override.where, f"{plain(from_words(written))!r} is no name of a fragment"))
+        return False
     if not any(name.startswith(("/", "~")) or ".." in name.split("/") for name in chosen):
         return True
     problems.append(Problem(override.where, f"leads out of the folder {override.key!r}; name a fragment that is in it"))
@@ -143,16 +146,17 @@ class _Fragments(ConfigSource):
         return self.cache[config_path]
 
     def _file(self, config_path: str) -> Path | None:
-        if config_path.endswith(_SUFFIXES):
-            named = [self.folder / config_path]
-        else:
-            named = [self.folder / f"{config_path}{suffix}" for suffix in _SUFFIXES]
-        if ".." in Path(config_path).parts:  # a name may come from a form; Hydra itself finds none of these
-            return None
-        return next((file for file in named if file.is_file()), None)
+        names = [config_path] if config_path.endswith(_SUFFIXES) else [f"{config_path}{end}" for end in _SUFFIXES]
+        return next(
+            (self.folder / name for name in names if self._is_inside(name) and (self.folder / name).is_file()), None
+        )
+
+    def _is_inside(self, config_path: str) -> bool:
+        """A name may come from a form; Hydra itself finds none of the others."""
+        return ".." not in Path(config_path).parts and not Path(config_path).is_absolute()
 
     def is_group(self, config_path: str) -> bool:
-        return (self.folder / config_path).is_dir()
+        return self._is_inside(config_path) and (self.folder / config_path).is_dir()
 
     def is_config(self, config_path: str) -> bool:
         return config_path == self.primary or self._file(config_path) is not None
@@ -173,9 +177,18 @@ class _Repository(ConfigRepository):
 
 
 def _spelled(item: Any) -> Any:
-    """Return an entry of a defaults list with names as they were written."""
+    """Return an entry of a defaults list with names as they were written. Raises ValueError where a template brings
+    more than a name into one: Hydra would resolve an interpolation, and move the fragment to another package.
+    """
     if isinstance(item, dict):
-        return {key: _spelled(value) for key, value in item.items()}
+        return {_spelled(key): _spelled(value) for key, value in item.items()}
     if isinstance(item, list):
         return [_spelled(value) for value in item]
-    return item.text if isinstance(item, Scalar) else plain(item) if isinstance(item, str) else item
+    if not isinstance(item, str):
+        return item.text if isinstance(item, Scalar) else item
+    name = plain(item)
+    if any(sign in part for part in parts_brought_in(item) for sign in "${}@:") or (
+        is_marked(item) and name.startswith("/")
+    ):
+        raise ValueError(f"a template brings {name!r} into the defaults list, which is no name of a fragment")
+    return name

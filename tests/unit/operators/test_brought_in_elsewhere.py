@@ -6,7 +6,7 @@ import pytest
 import yaml
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
-from fakes.filled_in import BASE, READS, as_gym_reads, command, merged, run
+from fakes.filled_in import BASE, CANARY, READS, as_gym_reads, command, merged, run
 
 from airflow_gym_provider.operators.gym import GymEvalOperator
 
@@ -67,6 +67,55 @@ def test_a_benchmark_that_a_form_names_is_as_safe(load):
     for name in ("gpqa", "run", "prepare"):
         with pytest.raises(AirflowFailException, match="command: is for a shell"):
             load({}, {"name": name, "x": "a; touch pwned"}, text=yaml.safe_dump(tree, default_style="'"))
+
+
+@pytest.fixture
+def fragments(tmp_path):
+    """Beside the config, and outside of its folder."""
+    for name in ("compute", "variants"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "compute" / "c.yaml").write_text("cluster: {account: ours}")
+    (tmp_path / "variants" / "small.yaml").write_text("# @package _global_\ndriver: {env: {S: 'lit:small'}}")
+    (tmp_path.parent / "outside.yaml").write_text("driver: {env: {X: 'host:CANARY'}}  # {{ 1 / 0 }}")
+    return BASE.replace("account: eval, ", "")
+
+
+@pytest.mark.parametrize("text", [READS, "${oc.env:P}", "c@driver", "a b, c:d", "{c}"])
+def test_a_form_names_a_fragment_and_no_more(load, fragments, text):
+    for defaults in ("[{compute: '{{ params.x }}'}, _self_]", "[{'{{ params.x }}': c}, _self_]"):
+        with pytest.raises(AirflowFailException, match="into the defaults list, which is no name of a frag") as caught:
+            load({}, {"x": text}, text=f"defaults: {defaults}\n{fragments}", environ={"P": "c"})
+        assert CANARY not in str(caught.value)
+    with pytest.raises(AirflowFailException, match=r"override 'compute': '.*' is no name of a fragment"):
+        load({}, {"x": text}, ["compute={{ params.x }}"], text=f"defaults: [{{compute: c}}, _self_]\n{fragments}")
+
+
+def test_a_fragment_is_neither_moved_nor_read_from_elsewhere(load, fragments, tmp_path):
+    given = "defaults: [{compute: c}, '%s', _self_]\n" + fragments
+    with pytest.raises(AirflowFailException, match="no name of a fragment"):
+        load({}, {"x": "small@driver.env"}, text=given.replace("%s", "variants/{{ params.x }}"))
+    outside = str(tmp_path.parent / "outside")
+    for name in (outside, "/" + outside, "/" + outside + ".yaml", "../outside"):
+        for written in ("{{ params.x }}", name):
+            with pytest.raises(AirflowFailException, match="defaults: ") as caught:
+                load({}, {"x": name}, text=given.replace("%s", written))
+            assert "ZeroDivision" not in str(caught.value), "it is not even read"
+    for written in ("variants/{{ params.x }}", "/variants/{{ params.x }}"):
+        found = load({}, {"x": "small"}, text=given.replace("%s", written))
+        assert found.driver.env["S"].value == "small"
+    given = "defaults: [{compute: '${oc.env:P}'}, _self_]\n" + fragments
+    assert load({}, {}, text=given, environ={"P": "c"}).cluster.account == "ours", "as the author has written it"
+
+
+@pytest.mark.parametrize("text", ["~root/.ssh/id_rsa", "a ~/x"])
+def test_no_home_is_found_in_a_line_for_a_shell(load, text):
+    for way in ("file", "mapping"):
+        with pytest.raises(AirflowFailException, match=NO_SHELL_WORD):
+            load(command("cat {{ params.x }}"), {"x": text}, way=way)
+        assert load(run(q="{{ params.x }}"), {"x": text}, way=way).driver.benchmarks["gpqa"].run == {
+            "question": "x",
+            "q": text,
+        }
 
 
 OBJECTS = {"l": ["a; b", READS], "d": {"a": READS, "b": [{"c": "x: y"}]}, "p": PurePosixPath("a" + READS)}
