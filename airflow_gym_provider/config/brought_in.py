@@ -31,11 +31,16 @@ _REGION = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
 # More than _PLAIN has, and no option of a command either.
 _OF_A_SHELL = re.compile(r"[\w./+@%,:=][\w./+@%,:=~-]*(?: [\w./+@%,:=][\w./+@%,:=~-]*)*\Z")
 # Text that means itself wherever YAML or a shell has it, or a number, a boolean or null, as an author may want it to.
-# No option ("-x", "a --b"), no entry of `env` that reads a variable ("host:X"), no "~" for a home and no "@", which
-# names a package in a `defaults:` list.
+# No option ("-x", "a --b"), no "~" for a home and no "@", which names a package in a `defaults:` list. No "host:X",
+# with which an entry of `env` reads a variable, nor a piece that such a prefix could be put together from.
 _NUMBER = r"-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?"
 _WORDS = r"[\w./+][\w./+-]*(?:[ :=][\w./+][\w./+-]*)*"
-_PLAIN = re.compile(rf"(?!(?:host|runtime):)(?:{_NUMBER}|{_WORDS})?\Z")
+_PREFIXES = ("host", "runtime")
+_READS_VARIABLE = r"(?<!\w)(?:host|runtime):[A-Za-z_]"
+_ENDS = "|".join(word[at:] for word in _PREFIXES for at in range(len(word)))
+_PIECES = "|".join(end[:size] for end in _ENDS.split("|") for size in range(1, len(end) + 1))
+_PLAIN = re.compile(rf"(?!.*{_READS_VARIABLE}|(?:{_ENDS}):|(?:{_PIECES})\Z)(?:{_NUMBER}|{_WORDS})?\Z")
+_NAME = re.compile(r"[\w./+][\w./+-]*\Z")
 # A token where only a word may stand, as in Hydra's grammar of overrides; nobody who fills in a form knows its number.
 _NONCE = secrets.token_hex(8)
 _WORD = re.compile(f"_{_NONCE}_([0-9a-f]*)_([0-9a-f]{{16}})_")
@@ -134,14 +139,32 @@ def has_word(text: str) -> bool:
     return _NONCE in text.lower()
 
 
+def with_names(text: str) -> str:
+    """A text of an override in which each word that is no more than a name stands for itself, as it may in a key."""
+    return _WORD.sub(_named, text)
+
+
+def _named(found: re.Match[str]) -> str:
+    name = plain(from_words(found[0]))
+    return name if _NAME.match(name) else found[0]
+
+
 def whole(text: str) -> str:
     """A text that a template wrote from its first character to its last, as it is: its author wants it to be written
-    elsewhere. Not with `$` or a backslash in it: who can write a value there is not to read the environment.
+    elsewhere. Not with `$`, a backslash or `host:` in it: who can write a value there is not to read the environment.
     """
     if not _WORD.fullmatch(text):
         return text
     raw = plain(from_words(text))
+    if re.search(_READS_VARIABLE, raw):
+        return text
     return raw if raw.startswith("@") or not ("$" in raw or "\\" in raw) else text
+
+
+class FilledIn(str):
+    """A variable's value that a template wrote: text wherever it is read, whatever it holds."""
+
+    __slots__ = ()
 
 
 def mark(text: str) -> str:

@@ -7,6 +7,7 @@ line does; the fragments are read as strictly as the config itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,13 @@ from hydra._internal.config_repository import ConfigRepository
 from hydra._internal.defaults_list import DefaultsList, create_defaults_list
 from hydra.core.default_element import ResultDefault
 from hydra.core.object_type import ObjectType
+from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from airflow_gym_provider.config.brought_in import from_words, has_word, is_marked, parts_brought_in, plain
+from airflow_gym_provider.config.brought_in import from_words, has_word, is_marked, parts_brought_in, plain, with_names
 from airflow_gym_provider.config.errors import Problem
 from airflow_gym_provider.config.overrides import ParsedOverride
 from airflow_gym_provider.config.scalars import Scalar, Unresolved
@@ -58,7 +60,7 @@ def _stays(override: ParsedOverride, problems: list[Problem]) -> bool:
     files are nobody's business there.
     """
     value = override.hydra.value()
-    chosen = [str(item) for item in (value if isinstance(value, list) else [value])]
+    chosen = [with_names(str(item)) for item in (value if isinstance(value, list) else [value])]
     if written := next(filter(has_word, chosen), None):
         problems.append(Problem(override.where, f"{plain(from_words(written))!r} is no name of a fragment"))
         return False
@@ -78,10 +80,19 @@ def _plan(repository: ConfigRepository, name: str, overrides: Sequence[ParsedOve
     return create_defaults_list(
         repo=repository,
         config_name=name,
-        overrides_list=[override.hydra for override in overrides],
+        overrides_list=[_with_names(override.hydra) for override in overrides],
         prepend_hydra=False,
         skip_missing=False,
     )
+
+
+def _with_names(override: Override) -> Override:
+    value = override.value()
+    if isinstance(value, str):
+        return replace(override, _value=with_names(value))
+    if isinstance(value, list):
+        return replace(override, _value=[with_names(name) if isinstance(name, str) else name for name in value])
+    return override
 
 
 def _merge(repository: ConfigRepository, defaults: Sequence[ResultDefault]) -> DictConfig:

@@ -12,7 +12,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from airflow_gym_provider.config.brought_in import from_words, has_word, plain
+from airflow_gym_provider.config.brought_in import from_words, has_word, plain, with_names
 from airflow_gym_provider.config.errors import Problem
 from airflow_gym_provider.config.scalars import Scalar, plain_value
 from airflow_gym_provider.config.suggest import did_you_mean
@@ -39,15 +39,17 @@ def parse_overrides(texts: Sequence[str], problems: list[Problem]) -> list[Parse
     for text in texts:
         try:
             where = f"override {plain(from_words(str(text))).split('=', 1)[0]!r}"
+            key, sign, value = str(text).partition("=")
+            key = with_names(key)
         except ValueError as error:
             problems.append(Problem("overrides", str(error)))
             continue
-        if has_word(str(text).partition("=")[0]):
-            what = "by a template, with $ or a backslash in it" if "=" not in str(text) else "in its key by a template"
+        if has_word(key):
+            what = "in its key by a template" if sign else "by a template, with $, a backslash or host: in it"
             problems.append(Problem(where, f"is written {what}; write KEY={{{{ … }}}} or @policy.FIELD={{{{ … }}}}"))
             continue
         try:
-            override = parser.parse_override(str(text))
+            override = parser.parse_override(key + sign + value)
         except HydraException:
             cure = "write key=value, +key=value, ++key=value or ~key, and quote values as Hydra's grammar asks"
             problems.append(Problem(where, f"is not an override in Hydra's grammar; {cure}"))

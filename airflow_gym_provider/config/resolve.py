@@ -14,7 +14,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from omegaconf.resolvers.oc import env as omegaconf_env
 
-from airflow_gym_provider.config.brought_in import inert, is_marked, is_more_than_words, plain, read_again, settled
+from airflow_gym_provider.config.brought_in import FilledIn, inert, is_more_than_words, mark, plain, read_again, settled
 from airflow_gym_provider.config.errors import Problem
 from airflow_gym_provider.config.hiding import CREDENTIAL
 from airflow_gym_provider.config.scalars import Unresolved
@@ -59,7 +59,8 @@ class Environment:
         if name in self.environ:
             self.names.add(name)
             self.note(name, self.environ[name])
-            return self.environ[name].replace("$", inert("$"))  # as text, also where one more reader looks
+            value = self.environ[name]  # text, also where one more reader looks
+            return mark(value) if isinstance(value, FilledIn) else value.replace("$", inert("$"))
         if default is _UNSET:
             raise KeyError(f"environment variable {name} is not set")
         return None if default is None else str(default)
@@ -158,7 +159,7 @@ class _Walk:
         if _is_for_a_shell(path) and is_more_than_words(value):
             return self._fail(path, _NO_SHELL_WORD)
         for prefix in ("host:", "runtime:") if path[-2:-1] == ("env",) and not read_again(path) else ():
-            if is_marked(value) and plain(value).startswith(prefix):
+            if plain(value).startswith(prefix) and not value.startswith(prefix):  # not as its author wrote it
                 return self._fail(path, _NO_PREFIX.format(prefix))
         return settled(value, path)
 

@@ -29,6 +29,45 @@ def filled_in(render: Callable[[Any], Any], environment: Any, *, overrides: bool
     return _paths_are_plain(render(knowing_blocks(environment, partial(_in_a_mapping, native))))
 
 
+class _AsText:
+    """In the place of a task's output (`task.output`): what it brings in is text as of `{{ ti.xcom_pull() }}`."""
+
+    def __init__(self, given: Any, change: Callable[[Any], Any]) -> None:
+        self.given = given
+        self.change = change
+
+    def resolve(self, context: Any) -> Any:
+        return self.change(self.given.resolve(context))
+
+
+def with_xcoms_as_text(value: Any, *, overrides: bool) -> Any:
+    """A field in which outputs of other tasks bring in text, as expressions do: those within a mapping, and each that
+    is one of several overrides. What is a whole config, one of its parts or all the overrides is its author's.
+    """
+    if overrides:
+        each = value if isinstance(value, list | tuple) else ()
+        if not any(map(_is_xcom, each)):
+            return value
+        return [_AsText(item, lambda found: _in_an_override(str(found))) if _is_xcom(item) else item for item in each]
+    if isinstance(value, list | tuple):
+        return type(value)(with_xcoms_as_text(item, overrides=False) for item in value)
+    return _within(value) if isinstance(value, Mapping) else value
+
+
+def _within(value: Any) -> Any:
+    if _is_xcom(value):
+        return _AsText(value, _marked)
+    if isinstance(value, Mapping):
+        return {key: _within(item) for key, item in value.items()}
+    return type(value)(map(_within, value)) if type(value) in (list, tuple) else value
+
+
+def _is_xcom(value: Any) -> bool:
+    from airflow.sdk.definitions._internal.mixins import ResolveMixin
+
+    return isinstance(value, ResolveMixin)
+
+
 def shown(value: Any) -> Any:
     """What `filled_in` gave, as it is stored and shown: without a trace of how it came to be."""
     from airflow_gym_provider.config.brought_in import from_words, plain

@@ -94,13 +94,14 @@ class _GymOperator(BaseOperator):
         self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None
     ) -> Any:
         """As of every operator; but what a template brings into `config` or `overrides` is text, whatever it holds."""
-        render = partial(super().render_template, content, context, seen_oids=seen_oids)
         field = next((name for name in ("config", "overrides") if content is getattr(self, name, None)), None)
         if content is None or field is None:
-            return render(jinja_env=jinja_env)
-        from airflow_gym_provider.operators._templates import filled_in, shown
+            return super().render_template(content, context, jinja_env, seen_oids)
+        from airflow_gym_provider.operators._templates import filled_in, shown, with_xcoms_as_text
 
         environment = jinja_env or self.get_template_env()
+        content = with_xcoms_as_text(content, overrides=field == "overrides")
+        render = partial(super().render_template, content, context, seen_oids=seen_oids)
         found = filled_in(lambda env: render(jinja_env=env), environment, overrides=field == "overrides")
         return self._keep(field, found, shown(found))
 
@@ -118,10 +119,12 @@ class _GymOperator(BaseOperator):
 
     def _rendered_environ(self, context: Context) -> dict[str, str]:
         """`environ` with its templates rendered. It is no template field: those are stored and shown."""
+        from airflow_gym_provider.config.brought_in import FilledIn
         from airflow_gym_provider.operators._config import mask_given
 
         rendered: dict[str, str] = self.render_template(dict(self.environ or {}), context)
-        found = {name: str(value) for name, value in rendered.items()}
+        given = self.environ or {}
+        found = {name: str(value) if value == given[name] else FilledIn(value) for name, value in rendered.items()}
         mask_given(found)
         return found
 

@@ -5,9 +5,11 @@ from pathlib import PurePosixPath
 import pytest
 import yaml
 from airflow.sdk import DAG
+from airflow.sdk.definitions._internal.mixins import ResolveMixin
 from airflow.sdk.exceptions import AirflowFailException
-from fakes.filled_in import BASE, CANARY, READS, as_gym_reads, command, merged, run
+from fakes.filled_in import BASE, CANARY, LOG, READS, as_gym_reads, command, merged, run
 
+from airflow_gym_provider.operators._config import load_config, whole_environ
 from airflow_gym_provider.operators.gym import GymEvalOperator
 
 NO_SHELL_WORD = r"(command|extra_args): is for a shell .*\$NAME"
@@ -116,6 +118,139 @@ def test_no_home_is_found_in_a_line_for_a_shell(load, text):
             "question": "x",
             "q": text,
         }
+
+
+PARTS = [
+    ("{{ params.a }}{{ params.b }}", "hos", "t:CANARY"),
+    ("{{ params.a }}:{{ params.b }}", "host", "CANARY"),
+    ("{{ params.a }}st:{{ params.b }}", "ho", "CANARY"),
+    ("h{{ params.a }}t:{{ params.b }}", "os", "CANARY"),
+    ("runtime{{ params.a }}{{ params.b }}", ":", "CANARY"),
+    ("{{ params.a }}{{ params.b }}", "", "host:CANARY"),
+    ("r{{ params.a }}{{ params.b }}", "unt", "ime:CANARY"),
+]
+
+
+@pytest.mark.parametrize(("written", "a", "b"), PARTS)
+def test_no_prefix_is_put_together(load, written, a, b):
+    params = {"a": a, "b": b}
+    for way in ("file", "mapping"):
+        for more in (
+            {"driver": {"env": {"X": written}}},
+            {"driver": {"env": {"X": "${_x}"}}, "_x": written},
+            {"driver": {"env": {"X": "${_a}${_b}"}}, "_a": written[:-14], "_b": written[-14:]},
+        ):
+            with pytest.raises(AirflowFailException, match=r"env\.X: begins with (host|runtime): by what"):
+                load(more, params, way=way)
+    with pytest.raises(AirflowFailException, match=r"env\.X: begins with (host|runtime): by what"):
+        load({}, params, [f"+driver.env.X='{written}'"])
+
+
+def test_the_author_may_have_a_form_name_a_variable(load):
+    for name in ("TOKEN", "time", "h", "MY_HOST"):
+        for way in ("file", "mapping"):
+            more = {"driver": {"env": {"X": "host:{{ params.x }}", "Y": "lit:{{ params.x }}:{{ params.x }}"}}}
+            found = load(more, {"x": name}, way=way, environ={name: "v"}).driver.env
+            assert (found["X"].value, found["Y"].value) == ("v", f"{name}:{name}")
+        key = ["+driver.benchmarks.gpqa.run.{{ params.x }}={{ params.x }}"]
+        assert load({}, {"x": name}, key).driver.benchmarks["gpqa"].run == {"question": "x", name: name}
+
+
+@pytest.mark.parametrize("written", ["{{ params.x }}", "{{ '' ~ params.x }}"])
+@pytest.mark.parametrize("text", ["+driver.env.X=host:CANARY", "+driver.env.X='host:CANARY'", "@cluster.x=host:CANARY"])
+def test_no_override_of_a_form_reads_a_variable(load, written, text):
+    with pytest.raises(AirflowFailException, match=r"with \$, a backslash or host: in it|begins with host: by"):
+        load({}, {"x": text}, [written])
+    text = "@run.url=http://localhost:8000/v1"
+    assert load({}, {"x": text}, ["{{ params.x }}"]).driver.benchmarks["gpqa"].run["url"] == text[9:]
+
+
+@pytest.fixture
+def of_variables(context):
+    """A config that reads a variable which a template of `environ` wrote, and one that is its author's."""
+
+    def load(more, text):
+        tree = merged(yaml.safe_load(BASE), more)
+        task = GymEvalOperator(task_id="e", config=tree, environ={"X": "{{ params.x }}", "MINE": text})
+        given = context | {"params": {"x": text}, "expanded_ti_count": None}
+        task.render_template_fields(given)
+        environ = whole_environ(task._rendered_environ(given)) | {"CANARY": CANARY}
+        return load_config(task.given("config"), [], environ, given, LOG)
+
+    return load
+
+
+@pytest.mark.parametrize(
+    ("more", "text", "told"),
+    [
+        (command("run ${oc.env:X}"), "a; touch pwned", "command: is for a shell"),
+        (command("run ${_x}") | {"_x": "${oc.env:X}"}, "--evil", "command: is for a shell"),
+        ({"driver": {"env": {"Y": "${oc.env:X}"}}}, "host:CANARY", r"env\.Y: begins with host: by"),
+        ({"driver": {"env": {"Y": "ho${oc.env:X}"}}}, "st:CANARY", r"env\.Y: begins with host: by"),
+        (run(q="${oc.decode:${oc.env:X}}"), "{a: 1, evil: [2]}", r"run\.q: "),
+    ],
+)
+def test_a_variable_that_a_template_wrote_is_text(of_variables, more, text, told):
+    with pytest.raises(AirflowFailException, match=told):
+        of_variables(more, text)
+    of_variables(yaml.safe_load(yaml.safe_dump(more).replace("env:X", "env:MINE")), text)
+    found = of_variables(run(q="${oc.env:X}", r="${oc.env:MINE}") | {"driver": {"env": {"Y": "lit:${oc.env:X}"}}}, text)
+    assert found.driver.env["Y"].value == text and text in found.secret_values()
+
+
+class _Output(ResolveMixin):
+    """What another task returns, as `task.output` stands for it."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def iter_references(self):
+        return ()
+
+    def resolve(self, context):
+        return self.value
+
+
+@pytest.fixture
+def of_outputs(context):
+    def load(config, overrides=()):
+        task = GymEvalOperator(task_id="e", config=config, overrides=overrides)
+        given = context | {"params": {}, "expanded_ti_count": None}
+        task.render_template_fields(given)
+        return load_config(task.given("config"), task.given("overrides"), {"CANARY": CANARY}, given, LOG)
+
+    return load
+
+
+def test_the_output_of_a_task_within_a_mapping_is_text(of_outputs):
+    base = yaml.safe_load(BASE)
+    found = of_outputs(merged(base, run(q=_Output(READS), r=[_Output({"a": [READS]})])))
+    assert as_gym_reads(found) == {"question": "x", "q": READS, "r": [{"a": [READS]}]}
+    for more, told in (
+        (command(_Output("run; touch pwned")), "command: is for a shell"),
+        ({"driver": {"env": {"X": _Output("host:CANARY")}}}, r"env\.X: begins with host: by"),
+    ):
+        for config in (merged(base, more), [base, merged(base, more)]):
+            with pytest.raises(AirflowFailException, match=told):
+                of_outputs(config)
+
+
+def test_a_whole_config_and_all_overrides_may_be_the_output_of_a_task(of_outputs):
+    base = yaml.safe_load(BASE)
+    whole = merged(base, {"driver": {"env": {"X": "host:CANARY"}}})
+    for config in (_Output(whole), [base, _Output(whole)]):
+        assert of_outputs(config, _Output(["@run.q=1"])).driver.env["X"].value == CANARY
+    found = of_outputs(base, _Output(["+driver.env.X=host:CANARY", "+driver.benchmarks.gpqa.run.q=[a, b]"]))
+    assert found.driver.env["X"].value == CANARY and found.driver.benchmarks["gpqa"].run["q"] == ["a", "b"]
+
+
+def test_an_output_among_overrides_is_as_a_template_there(of_outputs):
+    base = yaml.safe_load(BASE)
+    found = of_outputs(base, ["@run.r=1", _Output("+driver.benchmarks.gpqa.run.q=[a, 'b c']")])
+    assert found.driver.benchmarks["gpqa"].run == {"question": "x", "r": 1, "q": ["a", "b c"]}
+    for text in ("+driver.benchmarks.gpqa.run.q=" + READS, "+driver.env.X=host:CANARY"):
+        with pytest.raises(AirflowFailException, match=r"with \$, a backslash or host: in it"):
+            of_outputs(base, [_Output(text)])
 
 
 OBJECTS = {"l": ["a; b", READS], "d": {"a": READS, "b": [{"c": "x: y"}]}, "p": PurePosixPath("a" + READS)}
