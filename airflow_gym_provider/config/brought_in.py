@@ -25,7 +25,7 @@ _AWAY = str.maketrans(_SIGNS, _MARKED)
 _ASIDE = str.maketrans(_SIGNS, _INERT)
 _BACK = str.maketrans(_MARKED + _INERT, _SIGNS * 2, _OPEN + _CLOSE)
 _NO_BOUNDS = str.maketrans("", "", _OPEN + _CLOSE)
-_OPENING = re.compile("([\\\\\ue0f6\ue0fd]*)([$\ue0f4\ue0fb])([{\ue0f5\ue0fc])")
+_OPENING = re.compile("(?<![\\\\\ue0f6\ue0fd])([\\\\\ue0f6\ue0fd]*)([$\ue0f4\ue0fb])([{\ue0f5\ue0fc])")
 _OF_A_TEMPLATE = re.compile(f"[{_OPEN}{_CLOSE}{_MARKED}]")
 _REGION = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
 # More than _PLAIN has, and no option of a command either.
@@ -75,7 +75,7 @@ def as_word(text: str) -> str:
         text = plain(from_words(text))
     except ValueError:
         return text
-    if _PLAIN.match(text):
+    if _PLAIN.match(text) and ":" not in text:  # which makes an entry in a mapping there
         return text
     digits = _digits(text)
     return f"_{_NONCE}_{digits}_{_check(digits)}_"

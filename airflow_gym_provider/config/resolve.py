@@ -28,7 +28,7 @@ _MAX_DEPTH = 100
 _MAX_VALUES = 100_000
 # Around a reference while the text about it is escaped, with what nobody knows who fills in a form.
 _NONCE = secrets.token_hex(8)
-_MARK = re.compile(f"(\\\\*)\ue0f0{_NONCE}([^\ue0f1]*)\ue0f1")
+_MARK = re.compile(f"(?<!\\\\)(\\\\*)\ue0f0{_NONCE}([^\ue0f1]*)\ue0f1")
 # Lines for a shell, as their author wrote them: what somebody fills in must not become one.
 _SHELL_TEXT = ("command", "pre_command")
 _NO_SHELL_WORD = (

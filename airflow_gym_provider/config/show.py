@@ -10,7 +10,7 @@ import yaml
 
 from airflow_gym_provider.config.scalars import read_plain
 
-_OPENING = re.compile(r"(\\*)\$\{")
+_OPENING = re.compile(r"(?<!\\)(\\*)\$\{")
 
 
 def escape(text: str) -> str:

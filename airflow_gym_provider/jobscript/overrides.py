@@ -20,7 +20,7 @@ _WORD = r"[A-Za-z_$][A-Za-z0-9_$-]*"
 _STEP = rf"(?:{_WORD}|0|[1-9][0-9]*)"
 _KEY = re.compile(rf"(?:{_WORD}|{_STEP}(?:\.{_STEP})+|{_WORD}(?:/{_WORD})+)(?:@{_STEP}(?:\.{_STEP})*)?")
 _MAP_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-_BACKSLASHES_BEFORE_QUOTE = re.compile(r'(\\+)(?="|\Z)')
+_BACKSLASHES_BEFORE_QUOTE = re.compile(r'(?<!\\)(\\+)(?="|\Z)')
 
 
 def override_tokens(values: Mapping[str, object], place: str) -> list[str]:

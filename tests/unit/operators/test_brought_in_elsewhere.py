@@ -1,5 +1,6 @@
 """What somebody fills in is text on the less trodden roads as well: blocks, names, objects, the environment, XComs."""
 
+import time
 from pathlib import PurePosixPath
 
 import pytest
@@ -9,6 +10,7 @@ from airflow.sdk.definitions._internal.mixins import ResolveMixin
 from airflow.sdk.exceptions import AirflowFailException
 from fakes.filled_in import BASE, CANARY, LOG, READS, as_gym_reads, command, merged, run
 
+from airflow_gym_provider.jobscript.overrides import override_tokens
 from airflow_gym_provider.operators._config import load_config, whole_environ
 from airflow_gym_provider.operators.gym import GymEvalOperator
 
@@ -251,6 +253,34 @@ def test_an_output_among_overrides_is_as_a_template_there(of_outputs):
     for text in ("+driver.benchmarks.gpqa.run.q=" + READS, "+driver.env.X=host:CANARY"):
         with pytest.raises(AirflowFailException, match=r"with \$, a backslash or host: in it"):
             of_outputs(base, [_Output(text)])
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("{p: {{ params.l | join(', ') }}}", None),
+        ("[{{ params.l | join(', ') }}]", ["a", "evil:1"]),
+        ("{{ params.d }}", {"a:b": "c:d"}),
+        ("{{ params.d['a:b'] }}", "c:d"),
+    ],
+)
+def test_no_colon_makes_an_entry_in_an_override(load, written, value):
+    override = "+driver.benchmarks.gpqa.run.q=" + written
+    params = {"l": ["a", "evil:1"], "d": {"a:b": "c:d"}}
+    if value is None:
+        with pytest.raises(AirflowFailException, match="is not an override in Hydra's grammar"):
+            load({}, params, [override])
+        return
+    assert load({}, params, [override]).driver.benchmarks["gpqa"].run["q"] == value
+
+
+def test_a_run_of_backslashes_takes_no_time(load):
+    text = "\\" * 100_000
+    start = time.process_time()
+    found = load(run(q="{{ params.x }}"), {"x": text + "x"}, way="mapping")
+    override_tokens(found.driver.benchmarks["gpqa"].run, "run")
+    assert found.driver.benchmarks["gpqa"].run["q"] == text + "x"
+    assert time.process_time() - start < 20
 
 
 OBJECTS = {"l": ["a; b", READS], "d": {"a": READS, "b": [{"c": "x: y"}]}, "p": PurePosixPath("a" + READS)}
