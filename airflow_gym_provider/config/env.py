@@ -14,7 +14,10 @@ from airflow_gym_provider.config.hiding import worth_hiding
 Kind = Literal["lit", "host", "runtime"]
 _MOST_BYTES = 131_071  # with its name; MAX_ARG_STRLEN less the closing NUL
 _KINDS: tuple[Kind, ...] = ("lit", "host", "runtime")
-_PREFIXES = "start it with host: (a variable of the submitting shell, for every secret), lit: (a literal) or runtime: (one of the job's)"
+_PREFIXES = (
+    "start it with host: (a variable of the submitting shell, for every secret), lit: (a literal) "
+    "or runtime: (one of the job's)"
+)
 
 
 class EnvValue:
