@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -10,6 +12,14 @@ from hypothesis import HealthCheck, settings
 # Machines are shared: how long one example takes says nothing.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("shared")
+
+
+@pytest.fixture(autouse=True)
+def _masker_forgets() -> Iterator[None]:
+    """Airflow's masker is one for the whole process: what one test has it hide is no secret of the next one."""
+    yield
+    if module := sys.modules.get("airflow.sdk._shared.secrets_masker"):
+        module._secrets_masker().reset_masker()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

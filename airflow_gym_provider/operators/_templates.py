@@ -6,9 +6,12 @@ See `config.brought_in`: who may fill in a form is not thereby to read the worke
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
+
+_ONE_EXPRESSION = re.compile(r"\{\{(?:(?!\}\}).)*\}\}", re.DOTALL)
 
 
 def filled_in(render: Callable[[Any], Any], environment: Any, *, overrides: bool) -> Any:
@@ -27,6 +30,24 @@ def filled_in(render: Callable[[Any], Any], environment: Any, *, overrides: bool
         found = render(knowing_blocks(environment, _in_an_override))
         return _each(found, whole)
     return _paths_are_plain(render(knowing_blocks(environment, partial(_in_a_mapping, native))))
+
+
+def stays_below(given: Any, found: Any) -> None:
+    """Of a path to a config file, `given` by its author and `found` when its templates were filled in: these lead no
+    folder up. A path that is one expression is its own. Raises AirflowFailException.
+    """
+    from airflow.sdk.exceptions import AirflowFailException
+
+    if isinstance(given, list | tuple) and isinstance(found, list | tuple) and len(given) == len(found):
+        for one, filled in zip(given, found, strict=True):
+            stays_below(one, filled)
+    if not isinstance(given, str) or not isinstance(found, str) or _ONE_EXPRESSION.fullmatch(given.strip()):
+        return
+    if found.split("/").count("..") > given.split("/").count(".."):
+        raise AirflowFailException(
+            f"The submit config cannot be used: a template brings '..' into its path, {given!r} is {found!r}; "
+            "write the folder yourself, or give the whole path by one expression"
+        )
 
 
 class _AsText:

@@ -97,12 +97,14 @@ class _GymOperator(BaseOperator):
         field = next((name for name in ("config", "overrides") if content is getattr(self, name, None)), None)
         if content is None or field is None:
             return super().render_template(content, context, jinja_env, seen_oids)
-        from airflow_gym_provider.operators._templates import filled_in, shown, with_xcoms_as_text
+        from airflow_gym_provider.operators._templates import filled_in, shown, stays_below, with_xcoms_as_text
 
         environment = jinja_env or self.get_template_env()
         content = with_xcoms_as_text(content, overrides=field == "overrides")
         render = partial(super().render_template, content, context, seen_oids=seen_oids)
         found = filled_in(lambda env: render(jinja_env=env), environment, overrides=field == "overrides")
+        if field == "config":
+            stays_below(content, found)
         return self._keep(field, found, shown(found))
 
     def given(self, field: str) -> Any:

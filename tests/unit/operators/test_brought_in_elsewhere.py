@@ -339,3 +339,27 @@ def test_a_secret_in_an_object_is_stored_as_the_masker_knows_it(context, native)
     task.render_template_fields(context | {"params": {"x": {"password": secret}}, "dag": dag})
     assert task.config["env"]["DB"] == f"lit:{ {'password': secret} }"
     assert task.config["env"]["Q"] == ({"password": secret} if native else str({"password": secret}))
+
+
+@pytest.mark.parametrize("way", [str, lambda path: [path], lambda path: ("base.yaml", path)])
+@pytest.mark.parametrize("name", ["../evil", "a/../../evil", ".."])
+def test_no_form_leads_a_configs_path_out_of_its_folder(context, way, name):
+    task = GymEvalOperator(
+        task_id="e", config=way("conf/{{ params.x }}.yaml" if name != ".." else "conf/{{ params.x }}/a.yaml")
+    )
+    with pytest.raises(AirflowFailException, match=r"a template brings '\.\.' into its path"):
+        task.render_template_fields(context | {"params": {"x": name}})
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "found"),
+    [
+        ("conf/{{ params.x }}.yaml", "small/a..b", "conf/small/a..b.yaml"),
+        ("../conf/{{ params.x }}.yaml", "small", "../conf/small.yaml"),
+        ("{{ params.x }}", "../conf/small.yaml", "../conf/small.yaml"),
+    ],
+)
+def test_what_the_author_writes_of_a_path_is_free(context, path, value, found):
+    task = GymEvalOperator(task_id="e", config=path)
+    task.render_template_fields(context | {"params": {"x": value}})
+    assert task.config == found
