@@ -76,5 +76,4 @@ def _may_live(look: ChainLook) -> bool:
 
     An id under which Slurm knows no job of this directory is none, though the directory, or a copy of it, has it.
     """
-    there = any(job.live or not (job.known or job.missing) for job in look.jobs)
-    return look.wait is not None or bool(look.found) or there
+    return look.wait is not None or bool(look.found) or look.may_live

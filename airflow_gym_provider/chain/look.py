@@ -48,6 +48,11 @@ class ChainLook:
     task: str = ""
     asked: str = ""
 
+    @property
+    def may_live(self) -> bool:
+        """Whether one of its jobs lives, or Slurm does not say that none does."""
+        return any(job.live or not (job.known or job.missing) for job in self.jobs)
+
     def history(self, base: int = 0, unknown_for: float = 0) -> ChainHistory:
         """The evidence for `decide`. `base`: how many jobs an earlier budget had; `unknown_for`: what a watcher saw."""
         return ChainHistory(

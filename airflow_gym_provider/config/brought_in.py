@@ -36,7 +36,7 @@ _OF_A_SHELL = re.compile(r"[\w./+@%,:=][\w./+@%,:=~-]*(?: [\w./+@%,:=][\w./+@%,:
 _NUMBER = r"-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?"
 _WORDS = r"[\w./+][\w./+-]*(?:[ :=][\w./+][\w./+-]*)*"
 _PREFIXES = ("host", "runtime")
-_READS_VARIABLE = r"(?<!\w)(?:host|runtime):[A-Za-z_]"
+_READS_VARIABLE = rf"(?<!\w)(?:{'|'.join(_PREFIXES)}):[A-Za-z_]"
 _ENDS = "|".join(word[at:] for word in _PREFIXES for at in range(len(word)))
 _PIECES = "|".join(end[:size] for end in _ENDS.split("|") for size in range(1, len(end) + 1))
 _PLAIN = re.compile(rf"(?!.*{_READS_VARIABLE}|(?:{_ENDS}):|(?:{_PIECES})\Z)(?:{_NUMBER}|{_WORDS})?\Z")

@@ -57,8 +57,7 @@ class AskedChain(HeldChain):
         self.log.warning("%s: starting anew, in another directory", told)
         # A worker that was given up may be about to submit there: it finds the chain changed, or its job ended.
         self.here()[1].cancel("begun anew in another directory", [])
-        self.memory.anew += 1
-        self.memory.renew(self.memory.generation + 1)
+        self.memory.leave()
         self.prepare()
         return True
 

@@ -133,10 +133,10 @@ def models_of(config: SubmitConfig, benchmark: str) -> str:
 def _served_at(config: SubmitConfig, value: Any) -> str:
     """The service of ours whose address the value is; "" for any other value."""
     found = _ADDRESS.match(value) if isinstance(value, str) else None
-    ports = (
-        {} if found is None else {str(getattr(one, "port", "")): name for name, one in config.deployed_services.items()}
-    )
-    return ports.get(found["port"], "") if found else ""
+    if found is None:
+        return ""
+    ports = {str(getattr(service, "port", "")): name for name, service in config.deployed_services.items()}
+    return ports.get(found["port"], "")
 
 
 def _variables(driver: DriverConfig, command: str) -> dict[str, str]:

@@ -61,7 +61,7 @@ def _without_runaways(look: ChainLook, lost: str, unknown_for: float) -> ChainLo
         given_up = at < len(jobs) - 1 or job.ref.key == lost or math.isinf(unknown_for)
         if job.runaway and given_up:
             jobs[at] = replace(job, live=False, missing=True)
-    return replace(look, jobs=type(look.jobs)(jobs))
+    return replace(look, jobs=tuple(jobs))
 
 
 def began(look: ChainLook) -> float | None:

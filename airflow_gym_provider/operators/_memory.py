@@ -113,6 +113,11 @@ class ChainMemory:
         self.budget_base, self.new_budget, self.held, self.asked, self.place = 0, False, "", "", {}
         self.own = self.foreign = self.spoilt = False
 
+    def leave(self) -> None:
+        """Start afresh, for what lies there was asked for otherwise. Counted: see `anew`."""
+        self.anew += 1
+        self.renew(0)
+
     def _cleared(self, clears: int) -> None:
         if self.outcome == SUCCESS or self.foreign or self.spoilt:
             self.renew(clears)

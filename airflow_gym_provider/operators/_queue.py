@@ -110,9 +110,9 @@ class RunQueue:
         before, now = Asked.read(look.asked), asked_of(self.config, name, job_dir)
         told = before.told(now, f"job {look.ids[-1]} in {job_dir} and its rollouts") if before is not None else ""
         if told:
-            live = any(job.live or not (job.known or job.missing) for job in look.jobs)
-            cure = "wait until it has ended, or cancel it, and try again" if live else "name another run directory"
-            raise AskedOtherwiseError(f"{name}: {told}: {cure}", live=live)
+            ended = "name another run directory"
+            cure = "wait until it has ended, or cancel it, and try again" if look.may_live else ended
+            raise AskedOtherwiseError(f"{name}: {told}: {cure}", live=look.may_live)
 
     def are_over(self, names: Sequence[str]) -> bool:
         """Whether each of them has been queued here, and has ended."""

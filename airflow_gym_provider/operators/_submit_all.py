@@ -77,8 +77,7 @@ def _queued(
             raise
         log.warning("%s: starting anew, in another directory", err)
     refused = memory.place[_REFUSED]
-    memory.anew += 1
-    memory.renew(memory.generation + 1)
+    memory.leave()
     memory.place[_REFUSED], memory.own = refused, True
     run = open_run()
     queue(run)

@@ -74,7 +74,7 @@ class AirflowApi:
             for run in self.call("GET", runs)["dag_runs"]:
                 if run["state"] in ("queued", "running"):
                     return str(run["dag_run_id"])
-        return str(self.call("POST", f"dags/{dag_id}/dagRuns", {"logical_date": None})["dag_run_id"])
+        return str(self.call("POST", runs, {"logical_date": None})["dag_run_id"])
 
     def run_state(self, dag_id: str, run_id: str) -> str:
         """queued, running, success or failed."""

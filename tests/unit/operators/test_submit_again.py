@@ -9,21 +9,12 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from fakes.slurm_standin import Standin
 from fakes.task_context import Store
 
 from airflow_gym_provider.exceptions import ChainRetry
 from airflow_gym_provider.operators.gym import GymSubmitOperator
 
 REFUSED = "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified\n"
-
-
-@pytest.fixture
-def slurm(tmp_path, monkeypatch) -> Standin:
-    made = Standin(tmp_path / "slurm")
-    for name in ("PATH", "STANDIN"):
-        monkeypatch.setenv(name, made.environ[name])
-    return made
 
 
 @pytest.fixture

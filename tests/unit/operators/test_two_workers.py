@@ -7,7 +7,6 @@ import logging
 from pathlib import Path
 
 import pytest
-from fakes.slurm_standin import Standin
 
 from airflow_gym_provider.exceptions import ChainRetry
 from airflow_gym_provider.operators import _chain
@@ -18,12 +17,9 @@ from airflow_gym_provider.operators._memory import ChainMemory
 
 @pytest.mark.row("the worker dies or is shut down, anywhere")
 def test_a_worker_that_was_given_up_makes_no_job_beside_one_that_has_begun_anew(
-    tmp_path, context, submit_config, monkeypatch
+    slurm, context, submit_config, monkeypatch
 ):
     """It has looked and is about to submit when the next try, with another config, leaves the directory."""
-    slurm = Standin(tmp_path / "slurm")
-    for name in ("PATH", "STANDIN"):
-        monkeypatch.setenv(name, slurm.environ[name])
 
     def worker(limit: int) -> ChainTask:
         config = copy.deepcopy(submit_config)
