@@ -59,6 +59,7 @@ class ChainTask(AskedChain):
         super().__init__(arguments, context, log)
         self._unknown_for = 0.0
         self._unclear = 0
+        self._told_ended = False
         self._results_since: float | None = None
         self._place_is_known = False
 
@@ -81,9 +82,12 @@ class ChainTask(AskedChain):
         return self._advance(may_submit=True)
 
     def resume(self, plan: Mapping[str, Any], event: Mapping[str, Any] | None) -> Waiting | dict[str, Any]:
-        """After a trigger's event, which only wakes: the cluster is asked. `plan` as `ChainPlan.as_dict` gave it."""
+        """After a trigger's event, which only wakes: the cluster is asked. `plan` as `ChainPlan.as_dict` gave it.
+
+        Without one it is as remembered: `dag.test()` and `airflow tasks test` hand an event alone to what they wake.
+        """
         if self.plan is None:
-            self.plan = ChainPlan.from_dict(plan)
+            self.plan = ChainPlan.from_dict(plan or self.memory.place["plan"])
             self.cluster = self.reach(self.plan)
             self._place_is_known = True  # pushed before the deferral, by this same try
             self.mask()
@@ -98,6 +102,7 @@ class ChainTask(AskedChain):
             )
         if reason is EventReason.DEADLINE:
             return self._out_of_time(text)
+        self._told_ended = reason is EventReason.ENDED
         # How long is long enough was the operator's to say (lost_timeout), and the trigger's to measure.
         self._unknown_for = math.inf if reason is EventReason.LOST else 0.0
         self.check_killed()
@@ -255,7 +260,9 @@ class ChainTask(AskedChain):
         clusters = {*self.memory.place.get("clusters", ()), *([cluster] if cluster else [])}
         self.memory.place |= {"job_id": waiting.job_id, "clusters": sorted(clusters)}
         self.memory.held, self.memory.way = waiting.job_id, self.here()[1].hook.where
-        self.memory.outages, self.memory.starts, self.memory.own = 0, 0, True
+        self.memory.starts, self.memory.own = 0, True
+        if seen.newest is None or seen.newest.known:
+            self.memory.outages = 0
         self.store_was_lost = False  # what this job makes is this try's
         self.memory.save()
         self._show_place(waiting.job_id)
@@ -294,6 +301,10 @@ class ChainTask(AskedChain):
             self.sleep(max(0.0, min(_RESULT_LOOKS, self._results_left())))
             return None
         if newest is not None and not newest.known and seen.look.wait is None:
+            if (
+                self._told_ended and newest.live and not newest.runaway
+            ):  # trigger and task would wake each other, as fast as they can
+                raise ChainRetry(seen.decision.reason, passing=True)
             return self._wait_for(seen)
         seconds = seen.decision.wait or 1
         if newest is not None or seconds > _LONGEST_SLEEP:

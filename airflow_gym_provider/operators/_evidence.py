@@ -13,6 +13,7 @@ from airflow_gym_provider.results import Verdict, judge
 from airflow_gym_provider.slurm.jobs import JobStatus
 from airflow_gym_provider.slurm.states import Ending
 from airflow_gym_provider.slurm.times import epoch
+from airflow_gym_provider.slurm.troubles import ProblemKind
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,9 @@ def gather(cluster: Cluster, memory: ChainMemory, log: Any, *, unknown_for: floa
     if look.unwritable and decision.action in (Action.STOP, Action.SUBMIT):
         # it may be what the job has died of, and is what the next one would
         decision = replace(decision, reason=f"{decision.reason}. {look.unwritable}")
+    elif look.jobs and look.jobs[-1].missing and decision.action in (Action.STOP, Action.SUBMIT):
+        unkept = [problem for problem in found.problems if problem.kind is ProblemKind.ACCOUNTING_DISABLED]
+        decision = replace(decision, reason=". ".join([decision.reason, *unkept]))
     return Evidence(look, verdict, base, decision, ours)
 
 

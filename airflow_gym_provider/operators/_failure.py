@@ -11,7 +11,6 @@ from airflow.sdk.exceptions import AirflowException, AirflowTaskTimeout
 
 from airflow_gym_provider import xcom_keys
 from airflow_gym_provider.chain.errors import ChainError
-from airflow_gym_provider.storable import storable
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
@@ -27,6 +26,8 @@ def without_secrets(reason: str) -> str:
     The masker looks after logs by itself, not after what is stored.
     """
     from airflow.sdk.log import redact  # type: ignore[attr-defined]
+
+    from airflow_gym_provider.storable import storable
 
     return str(storable(redact(reason)))
 

@@ -6,6 +6,7 @@ import getpass
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from importlib import metadata
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 SUBMIT_TIMEOUT = 600.0
 _NO_CLUSTER = re.compile(r"No cluster '[^']*' known by database")
 _BUSY_AGAIN = 10.0
+_SITE_WORDS = "Those are this site's own words: ask whoever runs the cluster when they do not tell what to change"
 
 
 def job_files(
@@ -104,12 +106,17 @@ def submit(
     return report
 
 
-def refusal_text(config: SubmitConfig, outcome: Outcome) -> tuple[bool, str]:
-    """(whether to try again later, the words) for what sbatch refused."""
+def refusal(config: SubmitConfig, outcome: Outcome) -> Exception:
+    """What sbatch's certain refusal means for the task: ChainRetry when it passes by itself, AirflowFailException when
+    it does not, ChainError (tried a few times) when a site refuses in words of its own.
+    """
     said = read_sbatch(Answer(outcome.returncode or 1, outcome.stdout, outcome.stderr), config.cluster_name)
     if not isinstance(said, Refusal):
-        return True, config.hide(outcome.text)
-    return said.kind != "permanent", config.hide(said.told(_blamed(config, said)))
+        return ChainRetry(config.hide(outcome.text), passing=True)
+    if said.kind == "unsure":
+        return ChainError(config.hide(replace(said, cure=_SITE_WORDS).told("")))
+    text = config.hide(said.told(_blamed(config, said)))
+    return AirflowFailException(text) if said.kind == "permanent" else ChainRetry(text, passing=True)
 
 
 def _blamed(config: SubmitConfig, said: Refusal) -> str:
@@ -135,16 +142,13 @@ def _at(tree: Any, path: Sequence[str]) -> list[Any]:
 def settle(config: SubmitConfig, outcome: Outcome) -> str | None:
     """The job's id and cluster ("60" or "60;c2"); None when the chain must be looked at again.
 
-    Raises ChainRetry for what passes, ChainError for a directory that cannot be used, which is tried a few times, and
-    AirflowFailException for what neither helps.
+    Raises ChainRetry for what passes, ChainError for a directory that cannot be used and for a refusal that nobody
+    knows, which are tried a few times, and AirflowFailException for what neither helps.
     """
     if outcome.kind in (OutcomeKind.SUBMITTED, OutcomeKind.ADOPTED):
         return job_key(str(outcome.job_id), outcome.cluster)
     if outcome.kind is OutcomeKind.REFUSED:
-        later, text = refusal_text(config, outcome)
-        if later:
-            raise ChainRetry(text, passing=True)
-        raise AirflowFailException(text)
+        raise refusal(config, outcome)
     if outcome.kind is OutcomeKind.FAILED:
         raise ChainError(outcome.text)
     if outcome.kind is OutcomeKind.BUSY:

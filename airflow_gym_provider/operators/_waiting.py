@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_gym_provider.slurm.progress import Progress
 from airflow_gym_provider.triggers.events import EventReason, job_event
 from airflow_gym_provider.triggers.follow import Follower
+from airflow_gym_provider.triggers.live import LiveWord
 from airflow_gym_provider.triggers.observe import look_here
 from airflow_gym_provider.triggers.slurm import EVENT_AFTER, SlurmJobTrigger
 
@@ -52,7 +53,7 @@ def wait_here(chain: ChainTask, waiting: Waiting) -> dict[str, Any]:
     trigger, hook = make_trigger(chain, waiting), chain.here()[1].hook
     refs = trigger.refs()
     progress = {ref.key: Progress(trigger.rollouts_path) for ref in refs} if trigger.rollouts_path else {}
-    tails = trigger.tails()
+    tails, words = trigger.tails(), [LiveWord(ref) for ref in refs]
     follower, failures = Follower(refs, trigger.lost_after), 0
     interval = max(trigger.poll_interval, hook.poll_floor)
     while True:
@@ -66,6 +67,8 @@ def wait_here(chain: ChainTask, waiting: Waiting) -> dict[str, Any]:
         for key, news in look.tails.items():
             tails.pop(key) if news.refused else tails.update({key: news.tail})
         failures = min(failures + 1, 20) if look.slow_down else 0
+        for word in words:
+            word.tell_here(chain.context["ti"], look)
         lines, event = follower.see(look, time.monotonic())
         for line in lines:
             chain.log.log(line.level, "%s", line.text)

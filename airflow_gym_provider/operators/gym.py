@@ -23,6 +23,7 @@ from airflow_gym_provider.operators._arguments import (
 from airflow_gym_provider.operators._failure import faults_without_secrets, reason_left
 from airflow_gym_provider.operators._outlets import known_asset, publish, with_alias
 from airflow_gym_provider.operators.retry import retry_arguments
+from airflow_gym_provider.seconds import Seconds, seconds
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +35,11 @@ if TYPE_CHECKING:
 
 ConfigArgument = "str | Path | Sequence[str | Path] | Mapping[str, Any]"
 DEFAULT_POLL_INTERVAL = 30.0
+_TIMES = {"poll_interval": False, "results_timeout": True, "lost_timeout": True}  # and whether it may be zero
+
+
+def _time(name: str, value: Seconds) -> float:
+    return seconds(name, value, zero=_TIMES[name])
 
 
 class _GymOperator(BaseOperator):
@@ -57,13 +63,13 @@ class _GymOperator(BaseOperator):
         overrides: Sequence[str] = (),
         environ: Mapping[str, str] | None = None,
         ssh_conn_id: str | None = None,
-        poll_interval: float = DEFAULT_POLL_INTERVAL,
+        poll_interval: Seconds = DEFAULT_POLL_INTERVAL,
         deferrable: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**(kwargs | self.forced_arguments(kwargs)))
         refuse_dag_defaults(self.get_dag())
-        self.poll_interval = poll_interval
+        self.poll_interval = _time("poll_interval", poll_interval)
         self.deferrable = deferrable
         self.config = config
         self.overrides = overrides
@@ -73,10 +79,13 @@ class _GymOperator(BaseOperator):
 
     @classmethod
     def partial(cls, **kwargs: Any) -> OperatorPartial:
-        """As of every operator, with our retries: see the class. Raises ValueError for an `environ` to be stored."""
+        """As of every operator, with our retries: see the class. Raises ValueError for an `environ` to be stored, and
+        for times that are none: else each mapped task would find that out by itself.
+        """
         from airflow_gym_provider.operators._mapped import guarded
 
         refuse_stored_values(kwargs.get("environ"))
+        kwargs |= {name: _time(name, kwargs[name]) for name in _TIMES if name in kwargs}
         partial = guarded(super().partial(**(kwargs | cls.forced_arguments(kwargs))))
         try:
             refuse_dag_defaults(partial.kwargs["dag"])
@@ -163,8 +172,9 @@ class GymEvalOperator(_GymOperator):
     :param ssh_conn_id: connection (type slurm or ssh) of the login node, whose account, partition and output path stand
         in for what the config leaves out; None when Slurm's commands are on the worker (templated).
     :param poll_interval: seconds between two looks at the job; the connection's extra `poll_interval` (30 unless given)
-        is the shortest. All tasks that wait for one login node share one look.
-    :param deferrable: wait in the triggerer (default) or in the worker. Both behave alike.
+        is the shortest. All tasks that wait for one login node in the triggerer share one look.
+    :param deferrable: wait in the triggerer (default) or in the worker. Both behave alike, but in a worker each task
+        looks for itself.
     :param results_timeout: seconds that complete results may come after the job's end.
     :param lost_timeout: seconds for which squeue and sacct must both answer and not know the job until it is lost.
     :param follow_log: show new lines of the driver's log while the job runs, without the config's secrets, at most
@@ -180,16 +190,16 @@ class GymEvalOperator(_GymOperator):
         self,
         *,
         benchmark: str | None = None,
-        results_timeout: float = 60.0,
-        lost_timeout: float = 60.0,
+        results_timeout: Seconds = 60.0,
+        lost_timeout: Seconds = 60.0,
         run_group: str | None = None,
         follow_log: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.benchmark = benchmark
-        self.results_timeout = results_timeout
-        self.lost_timeout = lost_timeout
+        self.results_timeout = _time("results_timeout", results_timeout)
+        self.lost_timeout = _time("lost_timeout", lost_timeout)
         self.run_group = run_group
         self.follow_log = follow_log
         self._chain: ChainTask | None = None
@@ -261,9 +271,9 @@ class GymEvalOperator(_GymOperator):
             overrides=given_overrides(self.given("overrides")),
             environ=self._rendered_environ(context),
             ssh_conn_id=self.ssh_conn_id,
-            poll_interval=float(self.poll_interval),
-            results_timeout=float(self.results_timeout),
-            lost_after=float(self.lost_timeout),
+            poll_interval=self.poll_interval,
+            results_timeout=self.results_timeout,
+            lost_after=self.lost_timeout,
             run_group=self.run_group,
             execution_timeout=limit.total_seconds() if limit else None,
             retry_delay=self.retry_delay.total_seconds(),
@@ -279,8 +289,9 @@ class GymSubmitOperator(_GymOperator):
     queued does not keep the others: its `job_id` is null and its `error` says why, and the task is red in the end.
 
     A retry finds what is queued already. A clear of a green task queues everything again, in a directory of its own; of
-    a red one what is missing. Parameters as of `GymEvalOperator`; `poll_interval` and `deferrable` are taken, so that
-    both may share their arguments, and mean nothing.
+    a red one what is missing. Nothing is ever cancelled: what an earlier run of the task has queued goes on beside it.
+    Parameters as of `GymEvalOperator`; `poll_interval` and `deferrable` are taken, so that both may share their
+    arguments, and mean nothing.
 
     :param benchmark: queue only this one, or these; all of the config unless given (templated).
     """

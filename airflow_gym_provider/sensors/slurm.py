@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseSensorOperator
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from airflow_gym_provider.seconds import Seconds, seconds
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from airflow_gym_provider.triggers.slurm import SlurmJobTrigger
 
 COMPLETED = "COMPLETED"
+Jobs = str | int | Sequence[str | int | Mapping[str, Any]] | Mapping[str, Any]
 
 
 class SlurmJobSensor(BaseSensorOperator):
@@ -28,12 +32,14 @@ class SlurmJobSensor(BaseSensorOperator):
     It only watches: nothing is cancelled when it is cleared, marked or times out, and results are not looked at. Slurm
     or the login node being away is waited for.
 
-    :param jobs: an id as sbatch answers ("60", "60;c2"), several of them, or a submission record (such as what
-        `GymSubmitOperator` returns, or its JSON text): then all its benchmarks (templated).
+    :param jobs: an id as sbatch answers ("60", "60;c2"), several of them, a submission record
+        (what `GymSubmitOperator` returns, or its text): then all its benchmarks, or a list of those (templated).
     :param ssh_conn_id: SSH connection of the login node; None when Slurm's commands are on the worker (templated).
     :param hostname: the login node, for a connection that names none.
-    :param poll_interval: seconds between two looks; the connection's extra `poll_interval` is the shortest.
-    :param deferrable: wait in the triggerer (default), where all tasks share each look; else in the worker.
+    :param poll_interval: seconds between two looks; the connection's extra `poll_interval` is the shortest. Airflow's
+        own name for it, `poke_interval`, is taken as well.
+    :param deferrable: wait in the triggerer (default), where all tasks share each look; else in the worker, which must
+        stay: with `mode="reschedule"` nobody would know for how long a job has been lost.
     :param lost_timeout: seconds for which squeue and sacct must both answer and not know a job until it is lost.
     """
 
@@ -43,21 +49,23 @@ class SlurmJobSensor(BaseSensorOperator):
     def __init__(
         self,
         *,
-        jobs: str | int | Sequence[str | int] | Mapping[str, Any],
+        jobs: Jobs,
         ssh_conn_id: str | None = None,
         hostname: str | None = None,
-        poll_interval: float = 30.0,
+        poll_interval: Seconds = 30.0,
         deferrable: bool = True,
-        lost_timeout: float = 60.0,
+        lost_timeout: Seconds = 60.0,
         **kwargs: Any,
     ) -> None:
-        super().__init__(poke_interval=poll_interval, **kwargs)
+        self.poll_interval = seconds("poll_interval", kwargs.pop("poke_interval", poll_interval))
+        super().__init__(poke_interval=self.poll_interval, **kwargs)
+        if self.mode == "reschedule" and not deferrable:
+            raise ValueError("mode is 'reschedule'; leave deferrable=True, which frees the worker as well")
         self.jobs = jobs
         self.ssh_conn_id = ssh_conn_id
         self.hostname = hostname
-        self.poll_interval = poll_interval
         self.deferrable = deferrable
-        self.lost_timeout = lost_timeout
+        self.lost_timeout = seconds("lost_timeout", lost_timeout, zero=True)
         self._hook: SlurmHook | None = None
         self._follower: Follower | None = None
         self._looked_at = float("-inf")
@@ -67,9 +75,18 @@ class SlurmJobSensor(BaseSensorOperator):
         wanted_jobs(self.jobs)
         if not self.deferrable:
             return super().execute(context)
-        if not self.poke(context):
+        if not self._first_look(context):
             self.defer(trigger=self._trigger(), method_name="execute_complete", timeout=timedelta(seconds=self.timeout))
         return None
+
+    def _first_look(self, context: Context) -> bool:
+        """A poke whose failure means what Airflow makes of it in a worker, and after a deferral."""
+        try:
+            return self.poke(context)
+        except Exception as err:
+            if self.never_fail or (self.soft_fail and isinstance(err, AirflowFailException)):
+                raise AirflowSkipException(f"skipped instead of failed: {err}") from err
+            raise
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> None:
         """After the trigger's event."""
@@ -132,15 +149,28 @@ def _how(job: Mapping[str, Any]) -> str:
     return f"{job.get('state') or job.get('ending')}{code} after {job.get('elapsed', 0)} s"
 
 
-def wanted_jobs(jobs: str | int | Sequence[str | int] | Mapping[str, Any]) -> dict[str, str | None]:
+def wanted_jobs(jobs: Jobs) -> dict[str, str | None]:
     """The jobs in what the sensor is given, as sbatch answers, each with its directory where a record names it: that
     tells it from another one of its number. Raises AirflowFailException for none, and for benchmarks never queued.
     """
     if isinstance(jobs, str) and jobs.lstrip().startswith(("{", "[")):
-        jobs = json.loads(jobs)
+        jobs = _read(jobs.strip())
     if isinstance(jobs, Mapping):
         return _recorded(jobs)
-    return _checked({str(job): None for job in ([jobs] if isinstance(jobs, str | int) else jobs)})
+    wanted: dict[str, str | None] = {}
+    for job in [jobs] if isinstance(jobs, str | int) else jobs:
+        wanted |= _recorded(job) if isinstance(job, Mapping) else {str(job): None}
+    return _checked(wanted)
+
+
+def _read(text: str) -> Any:
+    """A record, or a list, as JSON or as a template turns it into text."""
+    for read in (json.loads, ast.literal_eval):
+        try:
+            return read(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+    raise AirflowFailException(f"`jobs` must be job ids or a submission record, not {text[:80]!r}")
 
 
 def _checked(wanted: dict[str, str | None]) -> dict[str, str | None]:

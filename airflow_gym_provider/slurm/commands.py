@@ -23,7 +23,8 @@ __all__ = [
 ]
 
 _CHUNK_BYTES = 6_000  # of ids: with the options one command stays below 8 KB, whatever a site's wrappers allow
-_ID = re.compile(r"[0-9]{1,10}")
+_ID = re.compile(r"[1-9][0-9]{0,9}")
+_LAST_ID = 0xFFFF_FFFD  # slurm.h: the two numbers after it mean "none" and "infinite"
 _CLUSTER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
@@ -74,8 +75,8 @@ def chunks(ids: Iterable[str]) -> Iterator[tuple[str, ...]]:
 
 
 def is_id(text: str) -> bool:
-    """Whether `text` is a plain number as sbatch answers."""
-    return _ID.fullmatch(text) is not None
+    """Whether `text` is a number as sbatch answers. Asked of another one, squeue tells nothing of those beside it."""
+    return _ID.fullmatch(text) is not None and int(text) <= _LAST_ID
 
 
 def is_cluster(text: str) -> bool:
@@ -86,7 +87,7 @@ def is_cluster(text: str) -> bool:
 def check_id(job_id: str) -> str:
     """`job_id` if it is a plain number as sbatch answers. Raises ValueError otherwise."""
     if not is_id(job_id):
-        raise ValueError(f"job id {job_id!r} is not a number")
+        raise ValueError(f"job id {job_id!r} is not a number that sbatch answers")
     return job_id
 
 

@@ -43,6 +43,7 @@ class JobStatus:
     squeue saw it end, sacct has not written how     False   False    False      None
     sacct has it alive, squeue has never heard       True    False    False      None
     both answered, neither has heard of it           False   False    True       None
+    squeue has not, and the site keeps no accounts   False   False    True       None
     squeue or sacct could not be asked               True    False    False      None
     ===============================================  ======  =======  =========  ========
 

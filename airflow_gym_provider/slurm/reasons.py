@@ -27,6 +27,8 @@ _NO_CONF = (
     "Slurm's configuration was not found; when it never is, SLURM_CONF is not set for commands over ssh: set it where "
     "a shell that is no login shell reads it, such as ~/.bashrc"
 )
+_AWAY = "nodes or a partition are down or drained; to be tried again later"
+_FULL = "slurmctld cannot write its state (StateSaveLocation is full, or away); to be tried again later"
 _UNNAMED = (
     "a limit of the account or the QOS is reached, and sbatch does not say which; compare with "
     "`sacctmgr show assoc` and `sacctmgr show qos`; to be tried again later"
@@ -49,6 +51,8 @@ REASONS = (
     Reason(r"[Rr]ate.?limit|[Tt]oo many jobs", "later", "", _BUSY),
     Reason(r"\(connect failure\)|Connection refused|No route to host|in standby mode", "later", "", _DOWN),
     Reason(r"establish a configuration source", "later", "", _NO_CONF),
+    Reason(r"Required (?:partition|node)s? not available", "later", "", _AWAY),
+    Reason(r"I/O error writing script", "later", "", _FULL),
     Reason(r"Unable to contact slurm controller", "unsure", "", LOOK),
     _permanent("walltime", _SHORTER, r"MaxWall", r"(?:Assoc|QOS)\w*(?:Wall|Minutes|Mins)", r"QOSTimeLimit"),
     _permanent("walltime", _SHORTER, r"[Tt]ime limit", r"PartitionTimeLimit", r"--time"),
@@ -66,7 +70,6 @@ REASONS = (
         r"[Ii]nvalid account",
         r"account not permitted",
         r"group not permitted",
-        r"[Ii]nvalid user",
         r"permission denied",
     ),
     _permanent("extra_args.qos", _ASSOC.replace("one", "a QOS", 1), r"[Ii]nvalid qos", r"QOS not permitted"),

@@ -17,7 +17,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from airflow_gym_provider.slurm.reasons import LOOK, REASONS
+from airflow_gym_provider.slurm.reasons import LOOK, REASONS, Reason
 from airflow_gym_provider.slurm.remote import Answer
 
 __all__ = ["Refusal", "SbatchAnswer", "read_sbatch"]
@@ -81,14 +81,29 @@ def read_sbatch(answer: Answer, compute: str = "<name>") -> SbatchAnswer | Refus
 
 def _refusal(said: str, compute: str, answer: Answer) -> Refusal:
     text = f"sbatch refused the job (exit status {answer.returncode}): {said}"
-    plain = _GENERAL.sub("", said)
-    reason = next((item for item in REASONS if re.search(item.pattern, plain)), None)
+    reason = _reason(_of_slurm(answer.stderr) or said)
     if answer.returncode in (126, 127):
         return Refusal("permanent", text, cure="set slurm_bin to the folder that holds sbatch")
     if reason is None or (reason.kind == "permanent" and "sbatch:" not in answer.stderr):
         return Refusal("unsure", text, cure=LOOK)
     field = f"compute.{compute}.{reason.field}" if reason.field else ""
     return Refusal(reason.kind, text, field, reason.cure)
+
+
+def _reason(text: str) -> Reason | None:
+    plain = _GENERAL.sub("", text)
+    return next((item for item in REASONS if re.search(item.pattern, plain)), None)
+
+
+def _of_slurm(stderr: str) -> str:
+    """The lines that are to be trusted when Slurm's own sentence says nothing, as "Unspecified error" does: a site's
+    plugin has refused the job then, and may name any field in its own words. "" when all may be read.
+    """
+    lines = _SLURM_LINE.findall(stderr)
+    verdicts = [_HEADING.sub("", line) for line in lines if _HEADING.match(line)]
+    if not verdicts or any(map(_reason, verdicts)):
+        return ""
+    return "; ".join([*verdicts, *(line for line in lines if re.fullmatch(r"\w+", line.strip()))])
 
 
 def _said(answer: Answer) -> str:

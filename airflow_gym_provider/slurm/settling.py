@@ -44,7 +44,7 @@ def settle(ref: JobRef, queue: Sequence[QueueRow], records: Sequence[JobRow], as
         # A requeued job looks ended in accounting for a while: without squeue only one end is sure.
         sure = asked.squeue_ok or record.state == State.COMPLETED
         return replace(_ended(base, record.state, sure), live=not sure)
-    both = asked.squeue_ok and asked.sacct_ok
+    both = asked.squeue_ok and (asked.sacct_ok or not asked.accounting)
     missing = both and record is None
     return replace(base, live=not missing, missing=missing, runaway=both and not missing)
 

@@ -65,10 +65,13 @@ def gym_evals(
     :param pool: of the evaluating tasks. One with "include deferred" bounds how many jobs there are on a cluster.
     :param poll_interval: as of `GymEvalOperator`.
     :param deferrable: as of `GymEvalOperator`.
-    :param default_args: as of every task group.
-    :param task_arguments: any other argument of `GymEvalOperator`, such as `execution_timeout` or `retry_delay`.
+    :param default_args: as of every task group: for what all three tasks need, such as a `trigger_rule` behind a
+        branch, or a `queue`.
+    :param task_arguments: any other argument of `GymEvalOperator`, such as `execution_timeout` or `retry_delay`, for
+        the evaluating tasks alone.
 
-    Raises ValueError inside a mapped task group, in which Airflow does not map tasks.
+    Raises ValueError inside a mapped task group, in which Airflow does not map tasks. Nor does it take the group into a
+    DAG with `fail_fast`: the summary runs whatever became of the others.
     """
     group = GymEvals(group_id=group_id, add_suffix_on_collision=True, default_args=dict(default_args or {}))
     _refuse_mapped(group)

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from airflow_gym_provider.slurm.progress import Progress
+from airflow_gym_provider.slurm.states import State
 from airflow_gym_provider.slurm.status import JobRef, JobStatus
 from airflow_gym_provider.slurm.tails import TailNews
+from airflow_gym_provider.slurm.waiting import cure_of
 from airflow_gym_provider.triggers.events import EventReason, JobEvent, job_end, job_event
 from airflow_gym_provider.triggers.observe import Observation
 
@@ -16,6 +18,7 @@ LOST_AFTER = 60.0
 """Seconds for which squeue and sacct must both answer and not know a job until it counts as lost."""
 RUNAWAY_AFTER = 3600.0
 """The same for a job that accounting has as alive: slurmdbd may be that far behind slurmctld."""
+KNOWN_STATES = frozenset(map(str, State))
 _PROGRESS_EVERY = 600.0
 _LINES_BY_TENTHS = 10
 
@@ -107,16 +110,19 @@ class JobFollower:
         if text == self._said:
             return None
         self._said = text
-        held = waiting and "held" in status.reason.lower()
-        if held:
-            text += ": somebody must release it (scontrol release)"
+        strange = status.live and status.state not in KNOWN_STATES
+        cure = cure_of(status.state, status.reason) if waiting else ""
+        if cure:
+            text += f": {cure}"
+        elif strange:
+            text += ": a state that this release does not know, so the job counts as alive"
         elif waiting and status.start_estimate:
             text += f", expected to start at {status.start_estimate}"
         elif status.state == "RUNNING" and status.nodes:
             text += f" on {status.nodes}"
         elif not status.live:
             text += f" after {clock(status.elapsed)}"
-        return Line(logging.WARNING if held else logging.INFO, f"job {self.ref.key}: {text}")
+        return Line(logging.WARNING if cure or strange else logging.INFO, f"job {self.ref.key}: {text}")
 
     def _progress_lines(self, status: JobStatus, progress: Progress | None, now: float) -> list[Line]:
         if status.state != "RUNNING" or progress is None or not progress.expected or progress.done == self._done:
@@ -162,6 +168,8 @@ class Follower:
         lost = [job for job in jobs if not job.ended]
         if lost:
             text = f"unknown to squeue and sacct: {', '.join(job.ref.key for job in lost)}"
+            if self._troubles:
+                text += f" ({'; '.join(sorted(self._troubles))})"
             return job_event(EventReason.LOST, text, ends, max(job.unknown_for(now) for job in lost))
         return job_event(EventReason.ENDED, jobs=ends)
 
@@ -174,7 +182,7 @@ class Follower:
             # one warning for an outage, however its words change from look to look
             if len(self._troubles) == len(new):
                 text = "; ".join(new)
-                return [Line(logging.WARNING, f"{text}. Nothing is known of the jobs from that; still waiting")]
+                return [Line(logging.WARNING, f"{text}. That says nothing about any job; still waiting")]
             return []
         if self._trouble_since is None:
             return []

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from airflow_gym_provider import xcom_keys
@@ -68,11 +70,24 @@ class LiveWord:
         values = self.values(look, time.time()) if ti is not None else None
         if values is None:
             return
-        try:
+        with _harmless():
             async with asyncio.timeout(_TIMEOUT):
                 await asyncio.to_thread(_push, ti, values)
-        except Exception as err:
-            _log.debug("%s could not be left: %s", xcom_keys.LIVE, type(err).__name__)
+
+    def tell_here(self, ti: Any, look: Observation) -> None:
+        """The same from the worker that waits for the job itself."""
+        values = self.values(look, time.time())
+        if values is not None:
+            with _harmless():
+                ti.xcom_push(key=xcom_keys.LIVE, value=storable(values))
+
+
+@contextmanager
+def _harmless() -> Iterator[None]:
+    try:
+        yield
+    except Exception as err:
+        _log.debug("%s could not be left: %s", xcom_keys.LIVE, type(err).__name__)
 
 
 def _push(ti: Any, values: dict[str, Any]) -> None:

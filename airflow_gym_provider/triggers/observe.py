@@ -14,6 +14,8 @@ from airflow_gym_provider.slurm.status import JobRef, JobStatus, parse_status, s
 from airflow_gym_provider.slurm.tails import LogTail, TailNews, read_tails, tails_body
 from airflow_gym_provider.slurm.troubles import Problem, ProblemKind
 
+_LASTING = (ProblemKind.ACCOUNTING_DISABLED, ProblemKind.UNKNOWN_CLUSTER)
+
 
 @dataclass(frozen=True)
 class Observation:
@@ -94,10 +96,11 @@ def read_answer(
 def problems_of(found: Sequence[Problem]) -> tuple[tuple[str, ...], bool]:
     """Texts for people, each once, and whether to ask less often.
 
-    A site without accounting stays without: that is no trouble that passes, and squeue is asked as often as ever.
+    A site without accounting stays without, and a cluster that nobody knows is one task's mistake: those are no trouble
+    that passes, and squeue is asked as often as ever, for all the others.
     """
     texts = tuple(dict.fromkeys(map(str, found)))
-    return texts, any(problem.kind is not ProblemKind.ACCOUNTING_DISABLED for problem in found)
+    return texts, any(problem.kind not in _LASTING for problem in found)
 
 
 def look_here(

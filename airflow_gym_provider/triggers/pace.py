@@ -22,7 +22,7 @@ MOST = 4.0
 LONGEST_INTERVAL = 600.0
 """Seconds: no pause, after failures neither, is longer than this or a longer `poll_interval`."""
 NOW = 0.0
-_PARKED = re.compile(r"held|dependency|begintime|reservation|maintenance", re.IGNORECASE)
+_PARKED = re.compile(r"held|hold|dependency|begintime|reservation|maintenance", re.IGNORECASE)
 _WAITED_SHARE = 0.1
 
 

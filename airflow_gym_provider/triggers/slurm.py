@@ -13,6 +13,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from airflow_gym_provider.chain import ChainPlace
 from airflow_gym_provider.exceptions import SlurmAuthenticationError, SlurmSettingsError, SlurmTransportError
 from airflow_gym_provider.jobscript.quoting import check_text
+from airflow_gym_provider.seconds import Seconds, seconds
 from airflow_gym_provider.slurm.commands import check_key
 from airflow_gym_provider.slurm.keys import cluster_of, number_of
 from airflow_gym_provider.slurm.progress import Progress
@@ -41,7 +42,7 @@ class SlurmJobTrigger(BaseTrigger):
     has its job cancelled (`on_kill`); a restart of the triggerer cancels nothing.
 
     Arguments are a public format: they may be added to, never taken away, and all but the first have defaults. Raises
-    ValueError for an id, or a path, that Slurm or a shell could not be given.
+    ValueError for an id, a path or a number that Slurm, a shell or the look of all the others could not be given.
 
     :param job_ids: ids as sbatch answers: "60", or "60;c2" on another cluster of a federation.
     :param ssh_conn_id: SSH connection of the login node; None for this machine.
@@ -65,9 +66,9 @@ class SlurmJobTrigger(BaseTrigger):
         *,
         ssh_conn_id: str | None = None,
         hostname: str | None = None,
-        poll_interval: float = 30.0,
+        poll_interval: Seconds = 30.0,
         deadline: float | None = None,
-        lost_after: float = LOST_AFTER,
+        lost_after: Seconds = LOST_AFTER,
         submitted_at: float | None = None,
         job_dir: str | None = None,
         job_name: str | None = None,
@@ -86,9 +87,9 @@ class SlurmJobTrigger(BaseTrigger):
             check_text(text or "")
         self.ssh_conn_id = ssh_conn_id
         self.hostname = hostname
-        self.poll_interval = poll_interval
+        self.poll_interval = seconds("poll_interval", poll_interval)
         self.deadline = deadline
-        self.lost_after = lost_after
+        self.lost_after = seconds("lost_after", lost_after, zero=True)
         self.submitted_at = submitted_at
         self.job_dir = job_dir
         self.job_name = job_name

@@ -161,15 +161,8 @@ class Watcher:
 
     async def _watch(self) -> None:
         while True:
-            while await self._pause():
-                try:
-                    if await self._find_place():
-                        await self._look()
-                except Exception as err:  # a bug: tasks that wait must hear of it, and are not to hang
-                    _log.exception("a look went wrong")
-                    self._looked_at, self._failures = self._now(), min(self._failures + 1, 20)
-                    for task in self._tasks:
-                        task.give(Observation.failed(SlurmTransportError(f"a look went wrong: {err!r}")))
+            while await self._is_wanted():
+                pass
             await self._hook.aclose()
             self._hook.forget()
             if not self._tasks and not self._guests:
@@ -177,6 +170,21 @@ class Watcher:
                 for place in [place for place, owner in self._places.items() if owner is self]:
                     del self._places[place]
                 return
+
+    async def _is_wanted(self) -> bool:
+        """Pause, and look; False when nobody has been waiting for a while."""
+        try:
+            if not await self._pause():
+                return False
+            if await self._find_place():
+                await self._look()
+        except Exception as err:  # a bug: tasks that wait must hear of it, and are not to hang
+            _log.exception("a look went wrong")
+            self._looked_at, self._failures = self._now(), min(self._failures + 1, 20)
+            for task in self._tasks:
+                task.give(Observation.failed(SlurmTransportError(f"a look went wrong: {err!r}")))
+            await asyncio.sleep(_FIRST_LOOK)  # also when it is the pause that goes wrong
+        return True
 
     async def _pause(self) -> bool:
         """Wait until the next look is due; False when nobody has been waiting for a while."""

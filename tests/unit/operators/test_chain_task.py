@@ -754,3 +754,42 @@ def test_what_the_job_of_this_very_try_made_is_taken_though_the_store_was_lost(c
     chain.start()
     cluster.looks = [look(job(7, Ending.COMPLETED), verdict=DONE)]
     assert chain.resume(chain.plan.as_dict(), {"reason": "ended"})["rollouts_done"] == 4
+
+
+def test_an_event_without_a_plan_goes_on_as_remembered(cluster, task):
+    """`dag.test()` and `airflow tasks test` hand on the event alone."""
+    cluster.looks = [look(job(7)), look(job(7, Ending.COMPLETED), verdict=DONE)]
+    task().start()
+    assert task().resume({}, {"reason": "ended"})["job_id"] == "7"
+
+
+def test_an_end_that_only_the_trigger_sees_is_asked_for_with_pauses(cluster, task, context):
+    """Else the two would wake each other, as fast as they can."""
+    unknown = look(job(7, known=False))
+    cluster.looks = [look(job(7)), *[unknown] * 6]
+    task().start()
+    delays = []
+    for _ in range(3):
+        with pytest.raises(ChainRetry) as caught:
+            task().resume({}, {"reason": "ended"})
+        delays.append(ChainRetryPolicy().evaluate(caught.value, 1, 9, context).retry_delay.total_seconds())
+        assert task().start() == Waiting("7")
+    assert delays == [15, 30, 60]
+
+
+@pytest.mark.row("a site refuses the job in words of its own")
+def test_a_refusal_in_a_sites_own_words_is_red_in_the_end(cluster, task, context):
+    text = (
+        "sbatch: error: You must give a project with --account\n"
+        "sbatch: error: Batch job submission failed: Unspecified error"
+    )
+    decisions = []
+    for _ in range(5):
+        cluster.looks, cluster.outcomes = [look()], [refused(text)]
+        with pytest.raises(ChainError) as caught:
+            task().start()
+        decisions.append(ChainRetryPolicy().evaluate(caught.value, 1, 9, context))
+    assert [decision.action.name for decision in decisions] == ["RETRY"] * 4 + ["FAIL"]
+    assert "You must give a project with --account" in decisions[-1].reason
+    assert "ask whoever runs the cluster" in decisions[-1].reason
+    assert "may have been queued" not in decisions[-1].reason

@@ -169,3 +169,25 @@ def test_a_kill_never_raises():
             raise RuntimeError("away")
 
     assert "away" in cluster_module.kill(Broken(), "why", ["7"])
+
+
+@pytest.mark.parametrize("value", [-5, float("nan"), float("inf"), None, "soon", True, [30]])
+@pytest.mark.parametrize("name", ["poll_interval", "results_timeout", "lost_timeout"])
+@pytest.mark.parametrize("make", [GymEvalOperator, GymEvalOperator.partial])
+def test_what_is_no_time_is_an_error_of_the_dag_file(make, name, value):
+    """Not of a job that is queued already."""
+    with pytest.raises(ValueError, match=rf"{name} is .*; write .* seconds, such as 30, or a timedelta"):
+        make(task_id="eval", config="submit.yaml", **{name: value})
+
+
+def test_times_may_be_timedeltas_as_airflows_own():
+    times = {
+        "poll_interval": timedelta(minutes=1),
+        "results_timeout": timedelta(0),
+        "lost_timeout": timedelta(minutes=5),
+    }
+    task = GymEvalOperator(task_id="eval", config="submit.yaml", **times)
+    assert (task.poll_interval, task.results_timeout, task.lost_timeout) == (60.0, 0.0, 300.0)
+    with DAG("d"):
+        mapped = GymEvalOperator.partial(task_id="eval", config="submit.yaml", **times).expand(benchmark=["a"])
+    assert mapped.partial_kwargs["poll_interval"] == 60.0

@@ -1,9 +1,10 @@
 """The sensor: what it is given, what it waits for, what it says."""
 
 import json
+from datetime import timedelta
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 
 from airflow_gym_provider.exceptions import SlurmUnreachableError
 from airflow_gym_provider.sensors.slurm import SlurmJobSensor, wanted_jobs
@@ -135,3 +136,64 @@ def test_events_that_are_no_success(sensor, event, words):
 def test_completed_is_a_success(sensor):
     jobs = [{"job_id": "7", "state": "COMPLETED", "ending": "COMPLETED", "exit_code": 0, "signal": 0, "elapsed": 5}]
     sensor.execute_complete({}, {"reason": "ended", "jobs": jobs})
+
+
+@pytest.mark.parametrize("how", [{"soft_fail": True}, {"never_fail": True}])
+def test_a_failure_that_is_to_be_skipped_is_skipped_at_the_first_look_too(sensor, how):
+    for name, value in how.items():
+        setattr(sensor, name, value)
+    sensor.answers = [Observation({"7": status("7", Ending.FAILED), "8": status("8", Ending.COMPLETED)})]
+    with pytest.raises(AirflowSkipException, match="job 7 ended FAILED 1:0"):
+        sensor.execute({})
+
+
+def test_jobs_that_are_none_fail_also_softly():
+    with pytest.raises(AirflowFailException, match="`jobs`"):
+        SlurmJobSensor(task_id="wait", jobs="soon", soft_fail=True).execute({})
+
+
+def test_a_worker_that_lets_go_would_forget_how_long_a_job_was_lost():
+    with pytest.raises(ValueError, match="deferrable=True, which frees the worker as well"):
+        SlurmJobSensor(task_id="wait", jobs="7", deferrable=False, mode="reschedule")
+    assert SlurmJobSensor(task_id="wait", jobs="7", mode="reschedule").deferrable
+
+
+@pytest.mark.parametrize("name", ["poll_interval", "poke_interval"])
+@pytest.mark.parametrize("value", [90, timedelta(seconds=90)])
+def test_seconds_between_two_looks_by_our_name_and_by_airflows(name, value):
+    sensor = SlurmJobSensor(task_id="wait", jobs="7", **{name: value})
+    assert (sensor.poll_interval, sensor.poke_interval, sensor._trigger().poll_interval) == (90, 90, 90)
+
+
+@pytest.mark.parametrize("value", [0, -5, float("nan"), float("inf"), None, "soon", True, timedelta(0)])
+@pytest.mark.parametrize("name", ["poll_interval", "lost_timeout"])
+def test_what_is_no_time_is_refused_in_the_dag_file(name, value):
+    if name == "lost_timeout" and value in (0, timedelta(0)) and value is not True:
+        assert SlurmJobSensor(task_id="wait", jobs="7", lost_timeout=value).lost_timeout == 0
+        return
+    with pytest.raises(ValueError, match=f"{name} is .*; write"):
+        SlurmJobSensor(task_id="wait", jobs="7", **{name: value})
+
+
+def test_records_as_a_template_or_a_mapped_task_gives_them():
+    assert wanted_jobs(repr(RECORD)) == {"7": "/r/a", "8": "/r/b"}
+    assert wanted_jobs([RECORD, {"benchmarks": [{"benchmark": "c", "job_id": "9"}]}, 10]) == {
+        "7": "/r/a",
+        "8": "/r/b",
+        "9": None,
+        "10": None,
+    }
+
+
+@pytest.mark.parametrize("text", ["{", "[1", "{x: 1}", "{'a': __import__('os')}", "[" * 5000])
+def test_text_that_is_no_record_fails_in_words(text):
+    with pytest.raises(AirflowFailException, match="`jobs` must be job ids or a submission record"):
+        wanted_jobs(text)
+
+
+@pytest.mark.parametrize("number", [0, "0", "00", "07", 4294967294, "4294967295"])
+def test_numbers_that_no_job_has(number):
+    """squeue refuses the whole question for one of these, so nobody else's job would be seen either."""
+    with pytest.raises(AirflowFailException, match="`jobs`"):
+        wanted_jobs(number)
+    assert wanted_jobs(4294967293) == {"4294967293": None}

@@ -143,3 +143,33 @@ def test_any_answer_has_a_meaning(status: int, stdout: str, stderr: str) -> None
         assert answer.kind != "permanent" or "sbatch:" in stderr or status in (126, 127)
     else:
         assert status == 0
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("Maintenance is near: no jobs with a time limit past 08:00 are taken, try tomorrow", "unsure"),
+        ("Invalid account, or no account: see the reservation page", "unsure"),
+        ("You must give a project with --account", "unsure"),
+        ("QOSMaxWallDurationPerJobLimit", "permanent"),
+        ("AssocMaxSubmitJobLimit", "later"),
+    ],
+)
+def test_a_sites_own_words_decide_nothing_beside_slurms(said: str, kind: str) -> None:
+    lines = f"sbatch: error: {said}\nsbatch: error: Batch job submission failed: Unspecified error\n"
+    answer = refusal(lines)
+    assert answer.kind == kind
+    assert said in answer.text
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Required node not available (down, drained or reserved)", "later"),
+        ("Required partition not available (inactive or drain)", "later"),
+        ("I/O error writing script/environment to file", "later"),
+        ("Invalid user id", "unsure"),
+    ],
+)
+def test_what_passes_by_itself_is_not_permanent(text: str, kind: str) -> None:
+    assert refusal(f"sbatch: error: Batch job submission failed: {text}\n").kind == kind

@@ -168,7 +168,11 @@ def test_a_site_without_accounting_has_squeue_alone() -> None:
     assert report.jobs["7"].exit_code is None
     assert not report.sacct_ok
     assert report.problems[0].kind is ProblemKind.ACCOUNTING_DISABLED
-    assert verdict(look(sacct=(1, DISABLED))) == UNKNOWN
+
+
+def test_a_site_without_accounting_never_tells_what_squeue_has_forgotten() -> None:
+    assert verdict(look(sacct=(1, DISABLED))) == MISSING
+    assert verdict(look(sacct=(1, NO_DATABASE))) == UNKNOWN
 
 
 def test_a_job_that_only_accounting_has_running_is_neither_alive_for_sure_nor_lost() -> None:

@@ -32,7 +32,8 @@ def test_changes_are_said_once():
     assert say(follower, pending)[0] == ["job 60: PENDING (Priority), expected to start at 2026-01-01T10:00:00Z"]
     assert say(follower, pending)[0] == []
     assert say(follower, look(state="PENDING", reason="PartitionNodeLimit"))[0] == [
-        "job 60: PENDING (PartitionNodeLimit)"
+        "job 60: PENDING (PartitionNodeLimit): it will not start as it is; clear the task with a config that asks for "
+        "fewer nodes, or another partition, unless nodes are just away"
     ]
     assert say(follower, look(state="RUNNING", nodes="n[1-2]"))[0] == ["job 60: RUNNING on n[1-2]"]
 
@@ -148,3 +149,47 @@ def test_files_that_hang_are_said_once_and_keep_no_job_from_being_followed():
     assert say(follower, hangs)[0] == []
     assert say(follower, look(state="RUNNING", live=True))[0] == []
     assert say(follower, hangs)[0] == ["a file system hangs"]
+
+
+HELD = "somebody must release it (scontrol release)"
+
+
+@pytest.mark.row("the job waits for what waiting does not mend (held, over a limit of its partition or QOS, …)")
+@pytest.mark.parametrize(
+    ("state", "reason", "cure"),
+    [
+        ("PENDING", "JobHoldMaxRequeue", HELD),
+        ("PENDING", "job_requeued_in_held_state", HELD),
+        ("SPECIAL_EXIT", "job_requeued_in_special_exit_state", HELD),
+        ("RESV_DEL_HOLD", "", HELD),
+        ("PENDING", "DependencyNeverSatisfied", "what it depends on has ended otherwise"),
+        ("PENDING", "PartitionTimeLimit", "a config that asks for less walltime"),
+        ("PENDING", "PartitionNodeLimit", "a config that asks for fewer nodes"),
+        ("PENDING", "BadConstraints", "a config that asks for features and memory"),
+        ("PENDING", "InvalidAccount", "a config that asks for another account"),
+        ("PENDING", "InvalidQOS", "a config that asks for another QOS"),
+        ("PENDING", "QOSMaxWallDurationPerJobLimit", "a config that asks for less walltime"),
+        ("PENDING", "QOSMaxGRESPerJob", "a config that asks for less at once"),
+        ("PENDING", "AssocGrpGRESMinutes", "the budget of its account or QOS is used up"),
+        ("FOO", "", "a state that this release does not know"),
+    ],
+)
+def test_what_waiting_alone_does_not_mend_is_a_warning_with_the_cure(state, reason, cure):
+    [line] = Follower([REF]).see(look(state=state, reason=reason), 0)[0]
+    assert line.level == logging.WARNING
+    assert line.text.startswith(f"job 60: {state}")
+    assert cure in line.text.partition(f"job 60: {state}")[2]
+
+
+@pytest.mark.parametrize("reason", ["Priority", "Resources", "BeginTime", "QOSMaxJobsPerUserLimit", "Dependency", ""])
+def test_a_job_that_waits_its_turn_is_no_warning(reason):
+    [line] = Follower([REF]).see(look(state="PENDING", reason=reason), 0)[0]
+    assert line.level == logging.INFO
+
+
+@pytest.mark.row("the site keeps no accounts, and squeue has forgotten the job")
+def test_a_lost_job_of_a_site_without_accounting_says_so():
+    follower, text = Follower([REF], 60), "accounting is disabled on this cluster"
+    gone = Observation({REF.key: JobStatus(REF, live=False, missing=True)}, problems=(text,))
+    assert follower.see(gone, 0)[1] is None
+    assert follower.see(gone, 60)[1]["text"] == f"unknown to squeue and sacct: 60 ({text})"

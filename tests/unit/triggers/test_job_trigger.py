@@ -5,6 +5,7 @@ import json
 import logging
 import re
 from contextlib import suppress
+from datetime import timedelta
 
 import pytest
 
@@ -347,3 +348,14 @@ def test_a_sensors_jobs_are_nobodys_to_cancel(run, watcher):
 def test_cleanup_cancels_nothing(run, watcher):
     run(SlurmJobTrigger(["60"], **PLACE).cleanup())
     assert watcher.ran == []
+
+
+@pytest.mark.parametrize("given", [{"poll_interval": 0}, {"poll_interval": "soon"}, {"lost_after": float("nan")}])
+def test_numbers_that_would_stop_the_look_that_all_share(given):
+    with pytest.raises(ValueError, match="is .*; write"):
+        SlurmJobTrigger(["7"], **given)
+
+
+def test_times_are_stored_as_seconds():
+    stored = SlurmJobTrigger(["7"], poll_interval=timedelta(minutes=1), lost_after=timedelta(0)).serialize()[1]
+    assert (stored["poll_interval"], stored["lost_after"]) == (60.0, 0.0)

@@ -90,3 +90,15 @@ async def test_it_is_left_with_the_task_instance(monkeypatch, map_index):
     await word.tell(None, seen("COMPLETED"))
     place = {"dag_id": "d", "task_id": "t", "run_id": "r", "map_index": -1 if map_index is None else 3}
     assert left == [("gym_live", "RUNNING", place)]
+
+
+def test_a_worker_that_waits_itself_leaves_it_too(caplog):
+    left = []
+    ti = SimpleNamespace(xcom_push=lambda key, value: left.append((key, value["state"])))
+    word = LiveWord(REF)
+    word.tell_here(ti, seen("RUNNING"))
+    word.tell_here(ti, seen("RUNNING"))
+    assert left == [("gym_live", "RUNNING")]
+    caplog.set_level(logging.DEBUG, live.__name__)
+    LiveWord(REF).tell_here(SimpleNamespace(), seen("RUNNING"))
+    assert "gym_live could not be left: AttributeError" in caplog.text

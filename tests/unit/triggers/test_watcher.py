@@ -184,3 +184,22 @@ def test_one_watcher_for_each_connection_and_loop(run, monkeypatch):
     assert a is again
     assert len({id(a), id(b), id(local)}) == 3
     assert run(main())[0] is not a
+
+
+@pytest.mark.parametrize("where", ["_pause", "_find_place", "_look"])
+def test_a_bug_of_the_loop_is_told_to_those_who_wait_and_the_next_look_comes(run, looks, monkeypatch, caplog, where):
+    """A loop that died in silence would leave every task of that login node deferred for ever."""
+    sound, faults = getattr(Watcher, where), [TypeError("bug")] * 2
+
+    async def faulty(self):
+        if faults:
+            raise faults.pop()
+        return await sound(self)
+
+    monkeypatch.setattr(Watcher, where, faulty)
+    looks.answer = lambda now: Observation(statuses(state="RUNNING"), answered=True)
+    came = run(follow(Watcher(Hook()), "1", 600))
+    assert "a look went wrong: TypeError('bug')" in came[0].problems[0]
+    assert came[-1].statuses["1"].state == "RUNNING"
+    assert "a look went wrong" in caplog.text
+    assert len(looks) > 5
