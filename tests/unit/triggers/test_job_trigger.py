@@ -352,7 +352,7 @@ def test_cleanup_cancels_nothing(run, watcher):
 
 @pytest.mark.parametrize("given", [{"poll_interval": 0}, {"poll_interval": "soon"}, {"lost_after": float("nan")}])
 def test_numbers_that_would_stop_the_look_that_all_share(given):
-    with pytest.raises(ValueError, match="is .*; write"):
+    with pytest.raises(ValueError, match=r"is .*; write"):
         SlurmJobTrigger(["7"], **given)
 
 
