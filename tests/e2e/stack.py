@@ -338,6 +338,15 @@ class Stack:
         assert done.returncode == 0, f"{command!r} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
         return done.stdout
 
+    def airflow(self, *words: str) -> str:
+        """What an `airflow` command says, beside the running Airflow."""
+        environ = self.environ() | self._environment("airflow.sh", "airflow")
+        done = subprocess.run(
+            ["airflow", *words], capture_output=True, text=True, timeout=300, env=environ, check=False
+        )
+        assert done.returncode == 0, f"{words} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+        return done.stdout + done.stderr
+
     def jobs_below(self, folder: str | Path) -> list[Job]:
         """Every job that ever had its working directory there, oldest first. Its end may be seconds late."""
         fields = "JobIDRaw,State,Start,End,ElapsedRaw,WorkDir%500,JobName%200"

@@ -31,6 +31,17 @@ def test_waiting_in_the_worker_is_the_same(run: Run, stack: Stack):
     assert [job.job_id for job in stack.jobs_below(result["job_dir"])] == result["job_ids"]
 
 
+def test_a_dag_is_tried_in_one_process(stack: Stack):
+    """`airflow dags test`, which is `dag.test()`: what a deferral keeps for the task is lost there."""
+    stack.api.wait_for_dag("e2e_by_hand", 180)
+    told = stack.airflow("dags", "test", "e2e_by_hand")
+    assert "unexpected" not in told
+    [run] = stack.runs_of("e2e_by_hand", "manual")
+    result = run.green("stumbling", seconds=10)
+    assert result["job_states"] == ["FAILED", "COMPLETED"]
+    assert len(stack.jobs_below(result["job_dir"])) == 2
+
+
 @pytest.mark.dag("e2e_submit")
 def test_everything_is_queued_in_one_folder_and_sensors_wait_for_it(run: Run, stack: Stack):
     record = run.green("submit")

@@ -50,6 +50,9 @@ with DAG("e2e_in_worker", default_args=DEFAULTS):
     stumbling = rollouts(5, after=3, resumable={"max_retries": 2})
     GymEvalOperator(task_id="stumbling", config=config(stumbling=stumbling), deferrable=False)
 
+with DAG("e2e_by_hand", default_args=DEFAULTS):
+    GymEvalOperator(task_id="stumbling", config=config(stumbling=stumbling))
+
 with DAG("e2e_submit", default_args=DEFAULTS):
     submit = GymSubmitOperator(task_id="submit", config=config(one=rollouts(4), two=rollouts(6)))
     SlurmJobSensor(task_id="deferred", jobs=submit.output, ssh_conn_id=CLUSTER, poll_interval=5)
