@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from airflow_gym_provider.config.compose import Source
 
 _JINJA = re.compile(r"\{\{|\{%|\{#")
-_UNSET = re.compile(r"(?:host:|environment variable |^)([A-Za-z_][A-Za-z0-9_]*) is (?:not set|empty)")
 _REFERENCES = re.compile(r"(?:host:|oc\.env:)\s*([A-Za-z_][A-Za-z0-9_]*)")
 _MOST_ROUNDS = 20
 
@@ -125,7 +124,7 @@ def _load(
 
 def unset_variables(err: SubmitConfigError) -> set[str]:
     """Environment variables for want of which a config was refused."""
-    return {name for problem in err.problems for name in _UNSET.findall(problem.what)}
+    return {problem.unset for problem in err.problems if problem.unset is not None}
 
 
 def invalid(err: SubmitConfigError) -> CommandEnds:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -69,7 +69,7 @@ def explained(problems: Iterable[Problem], filled: dict[str, str], defaults: Con
 
 def _explained(problem: Problem, filled: dict[str, str], defaults: ConfigDefaults) -> Problem:
     if source := filled.get(problem.where):
-        return Problem(problem.where, f"{problem.what} (this value is from {source})")
+        return replace(problem, what=f"{problem.what} (this value is from {source})")
     if problem.what == "is required" and _FILLABLE.fullmatch(problem.where):
         return Problem(problem.where, f"is required: the config does not give it, nor does {defaults.source}")
     return problem

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, NoReturn
 from pydantic import BeforeValidator, GetCoreSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
-from airflow_gym_provider.config.fields import VARIABLE_NAME, as_text, kind_of, refuse
-from airflow_gym_provider.config.hiding import worth_hiding
+from airflow_gym_provider.config.fields import A_VARIABLE, VARIABLE_NAME, as_text, kind_of, refuse
+from airflow_gym_provider.config.hiding import NOT_SHOWN, name_to_show
 
 Kind = Literal["lit", "host", "runtime"]
 _MOST_BYTES = 131_071  # with its name; MAX_ARG_STRLEN less the closing NUL
@@ -87,18 +87,20 @@ def read_env(value: Any, info: ValidationInfo) -> EnvValue:
     if kind == "lit":
         return EnvValue(kind, text, rest)
     if not VARIABLE_NAME.match(rest):
-        # Whoever takes the value itself for what belongs here has written a secret.
-        there = "what is there is not shown, as it may be a secret" if worth_hiding(rest) else f"{rest!r} is none"
-        raise refuse(
-            f"after {kind}: comes the name of an environment variable (letters, digits and _, no digit first); {there}"
-        )
+        shown = name_to_show(rest)
+        there = f"what is there is {NOT_SHOWN}" if shown is None else f"{shown!r} is none"
+        raise refuse(f"after {kind}: comes the name of {A_VARIABLE}; {there}")
     return EnvValue(kind, text, rest if kind == "runtime" else _host_value(rest, info.context or {}))
 
 
 def _host_value(name: str, context: Mapping[str, Any]) -> str:
     environ: Mapping[str, str] = context.get("environ", {})
     if name not in environ:
-        raise refuse(f"host:{name} is not set in the submitting environment; set {name}, or use runtime:{name}")
+        if name_to_show(name) is None:
+            there = f"what is there ({NOT_SHOWN}) is not set in the submitting environment"
+            raise refuse(f"after host: comes the name of a variable, and {there}; set it, or use runtime:", unset=name)
+        cure = f"set {name}, or use runtime:{name}"
+        raise refuse(f"host:{name} is not set in the submitting environment; {cure}", unset=name)
     value = environ[name]
     if fault := value_fault(name, value):
         raise refuse(f"the value of {name} {fault}")
@@ -121,7 +123,8 @@ def value_fault(name: str, value: str) -> str | None:
 def read_env_name(value: Any) -> str:
     """Check one key of an ``env`` mapping, which has to be a variable's name. The value is not part of the message."""
     if not isinstance(value, str) or not VARIABLE_NAME.match(value):
-        raise refuse("is not the name of an environment variable (letters, digits and _, no digit first)")
+        cure = "; in YAML a blank comes after the colon" if isinstance(value, str) and ":" in value else ""
+        raise refuse(f"is not the name of {A_VARIABLE}{cure}")
     return value
 
 

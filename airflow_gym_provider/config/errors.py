@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from airflow_gym_provider.config.brought_in import plain
-from airflow_gym_provider.config.hiding import hide
+from airflow_gym_provider.config.hiding import NOT_SHOWN, hide, name_to_show
 
 # A shorter text is no secret worth hiding, and hiding it would garble messages.
 _HIDE_FROM = 4
@@ -14,10 +14,15 @@ _HIDE_FROM = 4
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake: ``where`` is a dotted path (or a file, or an override), ``what`` names the value and the cure."""
+    """One mistake: ``where`` is a dotted path (or a file, or an override), ``what`` names the value and the cure.
+
+    ``unset``: the variable of the environment for want of which it is one, if it is; ``what`` may have to keep silent
+    about that.
+    """
 
     where: str
     what: str
+    unset: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         # so that what is to be hidden in it is found there
@@ -28,9 +33,23 @@ class Problem:
         return f"{self.where}: {self.what}" if self.where else self.what
 
 
+def dotted(path: Sequence[str]) -> str:
+    """Return a path as it is shown: without what stands as a variable's name in ``env`` and is none, since
+    ``HF_TOKEN:hf_…`` merely lacks a blank.
+    """
+    return ".".join(
+        name_to_show(key) or f"({NOT_SHOWN})" if before == "env" and not _is_variable(key) else key
+        for before, key in zip(("", *path), path, strict=False)
+    )
+
+
+def _is_variable(key: str) -> bool:
+    return key.isascii() and key.isidentifier()
+
+
 def without(values: Iterable[str], problem: Problem) -> Problem:
     """Return the problem with these values hidden: what an interpolation read may be a secret in the wrong place."""
-    return Problem(problem.where, without_values(values, problem.what))
+    return replace(problem, what=without_values(values, problem.what))
 
 
 def without_values(values: Iterable[str], text: str) -> str:

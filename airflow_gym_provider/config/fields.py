@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 from pydantic_core import PydanticCustomError
 
 from airflow_gym_provider.config.durations import DURATION_FORMS, parse_duration
-from airflow_gym_provider.config.hiding import unsaid
+from airflow_gym_provider.config.hiding import NOT_SHOWN, name_to_show, unsaid
 from airflow_gym_provider.config.scalars import Scalar, plain_value
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -18,6 +18,7 @@ _LONGEST_LINE = 131_000  # bytes; Linux passes 131,071 in one argument, which ma
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})\Z")
 _NUMBER = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?\Z")
 _TRUE, _FALSE = {"true", "yes", "on", "1"}, {"false", "no", "off", "0"}
+A_VARIABLE = "an environment variable (letters, digits and _, no digit first)"
 VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -27,9 +28,9 @@ class StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, validate_default=False)
 
 
-def refuse(sentence: str) -> PydanticCustomError:
-    """Return the error to raise from a validator; ``sentence`` is shown to people as it is."""
-    return PydanticCustomError("gym", "{sentence}", {"sentence": sentence})
+def refuse(sentence: str, *, unset: str | None = None) -> PydanticCustomError:
+    """Return the error to raise from a validator; ``sentence`` is shown to people as it is. ``unset``: see Problem."""
+    return PydanticCustomError("gym", "{sentence}", {"sentence": sentence, "unset": unset})
 
 
 def as_text(value: Any) -> str:
@@ -136,10 +137,15 @@ def as_duration(value: Any) -> str:
 
 
 def as_variable_name(value: Any) -> str:
-    """Return the name of an environment variable, as a shell can assign it. Refuses all else."""
+    """Return the name of an environment variable, as a shell can assign it. Refuses all else, without repeating what
+    may be the variable's value.
+    """
     text = as_text(value)
     if not VARIABLE_NAME.match(text):
-        raise refuse(f"{text!r} is not the name of an environment variable (letters, digits and _, no digit first)")
+        there = name_to_show(text)
+        there = f"what is there ({NOT_SHOWN})" if there is None else repr(there)
+        cure = "write the name alone, as in HF_TOKEN: its value is read when a job is submitted"
+        raise refuse(f"{there} is not the name of {A_VARIABLE}; {cure}")
     return text
 
 

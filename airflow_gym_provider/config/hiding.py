@@ -20,6 +20,11 @@ CREDENTIAL = re.compile(
     r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|PRIVATE|API_?KEY|ACCESS_?KEY|(?:^|_)(?:KEY|PAT|AUTH)(?:_|$)", re.I
 )
 """Found in the names of variables that hold credentials: shown as references wherever they are used."""
+NOT_SHOWN = "not shown, as it may be a secret"
+_NAME_IN_CAPITALS = re.compile(r"[A-Z_][A-Z0-9_]*\Z")
+# An access key, or a secret in base32: capitals and digits without a word in them.
+_RANDOM = re.compile(r"(?=[A-Z]*[0-9])[A-Z0-9]{16}")
+_NAME_AND_VALUE = re.compile(r"([^=:]*)([=:])(.*)", re.DOTALL)
 _FEWEST_DIGITS = 8
 # What bash's own %q escapes one by one.
 _BASH_SPECIAL = re.compile(r"""^[#~]|(?<=[=:])~|[ \t!"$&'()*,;<>?\[\\\]^`{|}]""")
@@ -37,6 +42,25 @@ def worth_hiding(text: str, shortest: int = SHORTEST) -> bool:
     if len(text) < shortest or text.lower() in _WORDS:
         return False
     return not (text.isdecimal() and len(text) < _FEWEST_DIGITS)
+
+
+def name_to_show(text: str) -> str | None:
+    """What may be repeated of a text that stands where a variable's name belongs; None where nothing may be.
+
+    Whoever takes the value itself for what belongs there has written a secret. A name in capitals is repeated, and a
+    text that is not `worth_hiding`; of ``NAME=value`` the name alone.
+    """
+    pair = _NAME_AND_VALUE.match(text)
+    if not pair:
+        return text if _is_no_secret(text) else None
+    name, sign, rest = pair.groups()
+    if sign == ":" and name in ("host", "lit", "runtime") and _NAME_IN_CAPITALS.match(rest) and _is_no_secret(rest):
+        return text
+    return f"{name}{sign}…" if _is_no_secret(name) else None
+
+
+def _is_no_secret(name: str) -> bool:
+    return bool(_NAME_IN_CAPITALS.match(name) and not _RANDOM.search(name)) or not worth_hiding(name)
 
 
 def shapes(values: Iterable[str], shortest: int = SHORTEST) -> list[str]:

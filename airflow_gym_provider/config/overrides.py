@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,8 @@ from airflow_gym_provider.config.errors import Problem
 from airflow_gym_provider.config.scalars import Scalar, plain_value
 from airflow_gym_provider.config.suggest import did_you_mean
 from airflow_gym_provider.config.tree import clean
+
+_PLACE_AND_VALUE = re.compile(r"[^:\s]+\.[^:\s]+(?=[:\s])")
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ def parse_overrides(texts: Sequence[str], problems: list[Problem]) -> list[Parse
     parsed = []
     for text in texts:
         try:
-            where = f"override {plain(from_words(str(text))).split('=', 1)[0]!r}"
+            where = f"override {_place_in(plain(from_words(str(text))))!r}"
             key, sign, value = str(text).partition("=")
             key = with_names(key)
         except ValueError as error:
@@ -61,6 +64,12 @@ def parse_overrides(texts: Sequence[str], problems: list[Problem]) -> list[Parse
         else:
             parsed.append(ParsedOverride(where, override))
     return parsed
+
+
+def _place_in(text: str) -> str:
+    """The part of an override in front of its value, also where another sign than ``=`` stands between them."""
+    place = None if "=" in text else _PLACE_AND_VALUE.match(text)
+    return place[0] if place else text.split("=", 1)[0]
 
 
 def apply_overrides(config: DictConfig, overrides: Sequence[ParsedOverride], problems: list[Problem]) -> None:

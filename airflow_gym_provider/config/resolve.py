@@ -15,8 +15,8 @@ from omegaconf.errors import OmegaConfBaseException
 from omegaconf.resolvers.oc import env as omegaconf_env
 
 from airflow_gym_provider.config.brought_in import FilledIn, inert, is_more_than_words, mark, plain, read_again, settled
-from airflow_gym_provider.config.errors import Problem
-from airflow_gym_provider.config.hiding import CREDENTIAL
+from airflow_gym_provider.config.errors import Problem, dotted
+from airflow_gym_provider.config.hiding import CREDENTIAL, NOT_SHOWN, name_to_show
 from airflow_gym_provider.config.scalars import Unresolved
 from airflow_gym_provider.config.show import escape
 from airflow_gym_provider.config.tree import ENV_RESOLVER
@@ -50,6 +50,8 @@ class Environment:
     defer: bool = False
     names: set[str] = field(default_factory=set)
     values: set[str] = field(default_factory=set)
+    unset: str | None = None
+    """The variable for want of which the last interpolation failed."""
 
     def read(self, name: str, default: Any = _UNSET) -> str | None:
         """Return what ``${oc.env:name,default}`` stands for. Raises KeyError when there is nothing."""
@@ -62,7 +64,8 @@ class Environment:
             value = self.environ[name]  # text, also where one more reader looks
             return mark(value) if isinstance(value, FilledIn) else value.replace("$", inert("$"))
         if default is _UNSET:
-            raise KeyError(f"environment variable {name} is not set")
+            self.unset = name
+            raise KeyError(f"environment variable {name_to_show(name) or f'({NOT_SHOWN})'} is not set")
         return None if default is None else str(default)
 
     def note(self, name: str, value: str) -> None:
@@ -134,10 +137,11 @@ class _Walk:
         if OmegaConf.is_missing(parent, key):
             return self._fail(path, "is ??? (a value that has to be given); set it in the file or with an override")
         self.environment.names.clear()
+        self.environment.unset = None
         try:
             value = parent[key]
         except (OmegaConfBaseException, RecursionError) as error:
-            return self._fail(path, _reason(error, parent, key))
+            return self._fail(path, _reason(error, parent, key), unset=self.environment.unset)
         names = set(self.environment.names)
         if names:
             self._note_taken_out(value, path, names)
@@ -200,8 +204,8 @@ class _Walk:
         finally:
             self.environment.show = False
 
-    def _fail(self, path: tuple[str, ...], what: str) -> Unresolved:
-        self.problems.append(Problem(".".join(path), what))
+    def _fail(self, path: tuple[str, ...], what: str, *, unset: str | None = None) -> Unresolved:
+        self.problems.append(Problem(dotted(path), what, unset))
         return Unresolved()
 
 

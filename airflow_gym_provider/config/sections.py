@@ -9,7 +9,7 @@ from typing import Any, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from airflow_gym_provider.config.errors import Problem
+from airflow_gym_provider.config.errors import Problem, dotted
 from airflow_gym_provider.config.fields import kind_of
 from airflow_gym_provider.config.scalars import Unresolved
 from airflow_gym_provider.config.suggest import did_you_mean, one_of
@@ -86,9 +86,9 @@ def _problem(model: type[BaseModel], where: str, error: ErrorDetails) -> Problem
     if isinstance(error["input"], Unresolved):
         return None  # reported where it could not be resolved
     path = _path(error)
-    place = ".".join((where, *path))
+    place = f"{where}.{dotted(path)}" if path else where
     place = place if place.isprintable() else repr(place)
-    return Problem(place, _sentence(model, path, error))
+    return Problem(place, _sentence(model, path, error), error.get("ctx", {}).get("unset"))
 
 
 def _sentence(model: type[BaseModel], path: tuple[str, ...], error: ErrorDetails) -> str:

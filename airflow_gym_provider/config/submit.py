@@ -16,7 +16,7 @@ from airflow_gym_provider.config.driver import DriverConfig
 from airflow_gym_provider.config.env import value_fault
 from airflow_gym_provider.config.errors import Problem, SubmitConfigError, without, without_values
 from airflow_gym_provider.config.fields import Line, StrictModel, refuse
-from airflow_gym_provider.config.hiding import hide, hiding_by, taken_out
+from airflow_gym_provider.config.hiding import NOT_SHOWN, hide, hiding_by, name_to_show, taken_out
 from airflow_gym_provider.config.mounts import mount_source
 from airflow_gym_provider.config.otel import OtelConfig
 from airflow_gym_provider.config.placement import Placement, place
@@ -232,7 +232,10 @@ class SubmitConfig(StrictModel):
             value = source.get(name)
             if value is None or (not value and self.otel.enabled and name == self.otel.token_env):
                 state = "not set" if value is None else "empty"
-                problems.append(Problem(where, f"{name} is {state} in the submitting environment; set it"))
+                said = name_to_show(name) or f"what is there ({NOT_SHOWN})"
+                cure = "set it" if said == name else "set it, or write the variable's name in its place"
+                what = f"{said} is {state} in the submitting environment; {cure}"
+                problems.append(Problem(where, what, unset=name))
             elif fault := value_fault(name, value):
                 problems.append(Problem(where, f"the value of {name} {fault}"))
             else:

@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import GrammarParseError
 
 from airflow_gym_provider.config.brought_in import is_marked, plain
-from airflow_gym_provider.config.errors import Problem
+from airflow_gym_provider.config.errors import Problem, dotted
 from airflow_gym_provider.config.scalars import Scalar, Unresolved
 from airflow_gym_provider.config.show import escape
 
@@ -40,14 +40,14 @@ def clean(value: Any, problems: list[Problem], path: tuple[str, ...]) -> Any:
     if value is None or isinstance(value, (bool, int, float, Scalar, Unresolved)):
         return value
     if len(path) > _MAX_DEPTH:
-        problems.append(Problem(".".join(path[:3]), "is nested too deeply"))
+        problems.append(Problem(dotted(path[:3]), "is nested too deeply"))
     elif isinstance(value, Mapping):
         return {_key(key, problems, path): clean(item, problems, (*path, str(key))) for key, item in value.items()}
     elif isinstance(value, (list, tuple)):
         return [clean(item, problems, (*path, str(number))) for number, item in enumerate(value)]
     else:
         what = f"holds a {type(value).__name__}, which is no YAML value; write it as text"
-        problems.append(Problem(".".join(path), what))
+        problems.append(Problem(dotted(path), what))
     return Unresolved()
 
 
@@ -55,7 +55,7 @@ def _key(key: Any, problems: list[Problem], path: tuple[str, ...]) -> str:
     """Resolvers such as ``oc.dict.values`` make interpolations out of keys: what was brought in is not for that."""
     name = plain(str(key))
     if is_marked(str(key)) and any(sign in name for sign in "${}"):
-        problems.append(Problem(".".join(path), "a template brings in a key with one of $, { and } in it"))
+        problems.append(Problem(dotted(path), "a template brings in a key with one of $, { and } in it"))
         return ""
     return name
 
@@ -72,6 +72,6 @@ def _text(text: str, problems: list[Problem], path: tuple[str, ...]) -> str:
         quoted = "the text" if hidden else repr(plain(text))
         cure = r"close it, or write \${ for a literal ${"
         detail = "" if hidden else f" ({reason})"
-        problems.append(Problem(".".join(path), f"{quoted} holds a broken ${{...}}{detail}; {cure}"))
+        problems.append(Problem(dotted(path), f"{quoted} holds a broken ${{...}}{detail}; {cure}"))
         return escape(text)
     return renamed

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from airflow_gym_provider.config.brought_in import has_token, restored
-from airflow_gym_provider.config.errors import Problem
+from airflow_gym_provider.config.errors import Problem, dotted
 from airflow_gym_provider.config.scalars import Scalar, Unresolved, read_plain
 
 Render = Callable[[str], str]
@@ -189,7 +189,7 @@ class _Builder:
         return merged
 
     def _problem(self, path: tuple[str, ...], node: yaml.Node, what: str) -> None:
-        self.problems.append(Problem(".".join(path) or self.name, f"{what} ({self.name}, line {_line(node)})"))
+        self.problems.append(Problem(dotted(path) or self.name, f"{what} ({self.name}, line {_line(node)})"))
 
 
 def _line(node: yaml.Node) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from airflow_gym_provider.config.compute import SlurmComputeConfig
 from airflow_gym_provider.config.errors import Problem, SubmitConfigError
+from airflow_gym_provider.config.hiding import NOT_SHOWN, name_to_show
 from airflow_gym_provider.config.submit import SubmitConfig
 
 _ONE_PER_JOB = ("partition", "ntasks_per_node", "gpus_per_node")
@@ -49,10 +50,9 @@ def _collector_problems(config: SubmitConfig) -> list[Problem]:
         if getattr(otel, field) is None:
             problems.append(Problem(f"otel.{field}", f"is required while the collector is enabled; set it, {off}"))
     if not config.has_otel_token:
-        why = (
-            f"{otel.token_env} must be set, and not empty, in the submitting environment while the collector is enabled"
-        )
-        problems.append(Problem("otel.token_env", f"{why}; set it, {off}"))
+        name = name_to_show(otel.token_env) or f"the variable that is named here ({NOT_SHOWN})"
+        why = f"{name} must be set, and not empty, in the submitting environment while the collector is enabled"
+        problems.append(Problem("otel.token_env", f"{why}; set it, {off}", unset=otel.token_env))
     if otel.gym_telemetry and config.driver.gym_install is None:
         why = "Gym's telemetry needs a checkout that the driver installs: set driver.gym_install"
         problems.append(Problem("otel.gym_telemetry", f"{why}, or otel.gym_telemetry: false"))

@@ -215,3 +215,9 @@ def test_the_real_command_needs_no_database(config, tmp_path):
     done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1, done.stderr
     assert json.loads(done.stdout)["problems"][0]["where"] == "job.output_path"
+
+
+def test_a_variable_whose_name_is_not_shown_may_be_set_elsewhere_as_well(gym, config):
+    words = ("validate", config, "+driver.env.A=host:my_token_of_1970")
+    assert "my_token_of_1970" not in gym(*words).err.replace(words[2], "")
+    assert gym(*words, "--any-env").status == 0
