@@ -15,7 +15,8 @@ from airflow_gym_provider.jobscript.steps import ONE_TASK
 from airflow_gym_provider.jobscript.templating import render_template
 
 HEALTH_PORT = 13133
-FLUSH_SECONDS = 30
+FLUSH_PAUSES = (1, 1, 2, 3, 5, 8, 10)
+"""Seconds between looks whether the collector has ended: half a minute together, and few programs to start."""
 _LOG = 'logs/collector-"$SLURM_JOB_ID".log'
 
 
@@ -59,7 +60,7 @@ class Collector:
             options=self._options(image=False),
             pattern=pattern,
             log=_LOG,
-            flush_seconds=FLUSH_SECONDS,
+            flush_pauses=FLUSH_PAUSES,
         )
 
     def driver_exports(self) -> dict[str, str]:

@@ -289,8 +289,8 @@ say "the driver ended with status $driver_status, log" logs/driver-"$SLURM_JOB_I
 sleep 15
 srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=collector --nodelist="${nodes[0]}" \
   pkill --signal TERM --full -- '^([^ ]+ )?([^ ]*/)?otelcol\-contrib --config /scratch/evals/gym\-job\-20260101T000000Z\-abcdef/gpqa/otel/collector\.yaml$' </dev/null >>logs/collector-"$SLURM_JOB_ID".log 2>&1
-for ((i = 0; i < 30; i++)); do
+for pause in 1 1 2 3 5 8 10; do
   kill -0 "$collector_pid" 2>/dev/null || break
-  sleep 1
+  sleep "$pause"
 done
 exit "$driver_status"

@@ -41,7 +41,7 @@ _PROGRAMS = {
     "pkill": _RECORD,
     "sbatch": _RECORD,
     "scancel": _RECORD,
-    "sleep": "#!/bin/bash\nexec /bin/sleep 0.02\n",
+    "sleep": '#!/bin/bash\necho "$1" >>"$STAGE/pauses"\nexec /bin/sleep 0.02\n',
     "curl": _RECORD + '[[ -e $status ]] && exit "$(<"$status")"\n[[ ! -e $status.slow ]] || /bin/sleep 0.3\n',
     "scontrol": "#!/bin/bash\ntr , '\\n' <<<\"${!#}\"\n",
     "getent": '#!/bin/bash\necho "10.0.0.$((${2#n} + 1)) STREAM $2"\n',
@@ -103,6 +103,8 @@ class Played:
     output: str
     calls: list[Call]
     folder: Path
+    pauses: list[int]
+    """Seconds of each sleep, which lasts an instant here."""
 
     def of(self, program: str) -> list[Call]:
         return [call for call in self.calls if call.program == program]
@@ -172,7 +174,8 @@ def _run(job: Job, folder: Path, stage: Path) -> Played:
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-    return Played(status, (folder / "output").read_text(errors="surrogateescape"), calls, folder)
+    slept = (stage / "pauses").read_text().split() if (stage / "pauses").exists() else []
+    return Played(status, (folder / "output").read_text(errors="surrogateescape"), calls, folder, [*map(int, slept)])
 
 
 def _settle(folder: Path, expect: Mapping[str, int]) -> list[Call]:

@@ -112,6 +112,12 @@ def test_only_the_collector_itself_is_told_to_end(tmp_path: Path) -> None:
     assert not pattern.search(line.replace("bench/otel", "other/otel"))
 
 
+def test_it_has_half_a_minute_to_flush_in_few_looks(tmp_path: Path) -> None:
+    scrape, *pauses = _play(_tree({"scrape_interval_seconds": 4}), tmp_path).pauses  # it never ends here
+    assert (scrape, sum(pauses)) == (4, 30)
+    assert len(pauses) < 10 and pauses[0] == 1 and pauses == sorted(pauses)
+
+
 def test_a_collector_that_does_not_come_up_ends_the_job_before_any_service(tmp_path: Path) -> None:
     played = _play(_tree(), tmp_path, {"otelcol-contrib": 1, "curl": 7}, vllm=0)
     assert played.status == 1 and "collector has ended by itself" in played.output
