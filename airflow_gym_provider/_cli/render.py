@@ -11,7 +11,8 @@ from pathlib import Path
 from airflow_gym_provider._cli.command import WELL, Shown, command, unusable
 from airflow_gym_provider._cli.config import invalid, load
 from airflow_gym_provider._cli.place import run_place
-from airflow_gym_provider.config import SubmitConfigError, check_render_time
+from airflow_gym_provider.config import SubmitConfigError
+from airflow_gym_provider.config.errors import gathering
 from airflow_gym_provider.jobscript import render_job_script
 
 _EXAMPLE = "gym-job-example"
@@ -24,11 +25,12 @@ def run(args: argparse.Namespace) -> Shown:
     if not args.name and not args.run_dir:
         args.name = _EXAMPLE  # the same text each time, so that two of them can be compared
     run_dir, _ = run_place(args, loaded.config)
+    scripts: dict[str, str] = {}
     try:
-        check_render_time(loaded.config)
-        scripts = {
-            name: render_job_script(loaded.config, name, posixpath.join(run_dir, name)) for name in loaded.benchmarks
-        }
+        with gathering() as part:
+            for name in loaded.benchmarks:
+                with part():
+                    scripts[name] = render_job_script(loaded.config, name, posixpath.join(run_dir, name))
     except SubmitConfigError as err:
         raise invalid(err) from None
     written = {name: _write(Path(args.out) / name / "job.sh", text) for name, text in scripts.items() if args.out}

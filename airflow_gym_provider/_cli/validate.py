@@ -7,7 +7,8 @@ import sys
 
 from airflow_gym_provider._cli.command import WELL, Shown, command
 from airflow_gym_provider._cli.config import invalid, load
-from airflow_gym_provider.config import SubmitConfigError, check_render_time
+from airflow_gym_provider.config import SubmitConfigError
+from airflow_gym_provider.config.errors import gathering
 from airflow_gym_provider.jobscript import render_job_script
 
 
@@ -17,9 +18,10 @@ def run(args: argparse.Namespace) -> Shown:
     loaded = load(args, any_env=args.any_env)
     config = loaded.config
     try:
-        check_render_time(config)
-        for name in loaded.benchmarks:
-            render_job_script(config, name, f"{config.job.output_path}/gym-job/{name}")
+        with gathering() as part:
+            for name in loaded.benchmarks:
+                with part():
+                    render_job_script(config, name, f"{config.job.output_path}/gym-job/{name}")
     except SubmitConfigError as err:
         raise invalid(err) from None
     fields = {

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 
 from airflow_gym_provider.config.brought_in import plain
@@ -73,6 +74,27 @@ class SubmitConfigError(ValueError):
         count = len(self.problems)
         head = "the submit config has 1 problem:" if count == 1 else f"the submit config has {count} problems:"
         return "\n".join([head, *(f"  - {problem}" for problem in self.problems)])
+
+
+@contextmanager
+def gathering() -> Iterator[Callable[[], AbstractContextManager[None]]]:
+    """Gather the problems of parts that do not need each other, each in a ``with part():`` of its own.
+
+    Raises SubmitConfigError with all of them at the end. What a part was to make is there after that end only.
+    """
+    problems: list[Problem] = []
+
+    @contextmanager
+    def part() -> Iterator[None]:
+        try:
+            yield
+        except SubmitConfigError as error:
+            problems.extend(error.problems)
+
+    with part():
+        yield part
+    if problems:
+        raise SubmitConfigError(problems)
 
 
 class SubmitConfigWarning(UserWarning):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from airflow_gym_provider.config import HealthCheckConfig, Problem, SubmitConfig, SubmitConfigError, check_render_time
+from airflow_gym_provider.config.errors import gathering
 from airflow_gym_provider.jobscript.collector import Collector
 from airflow_gym_provider.jobscript.directives import directive_lines
 from airflow_gym_provider.jobscript.driver import driver_step
@@ -30,19 +31,28 @@ def render_job_script(config: SubmitConfig, benchmark: str, job_dir: str) -> str
 
 
 def _render(config: SubmitConfig, benchmark: str, job_dir: str) -> str:
-    check_render_time(config)
-    _check_job_dir(job_dir)
     collector = Collector(config, benchmark, job_dir) if config.otel.enabled else None
-    steps = {name: service_steps(config, name) for name in config.deployed_services}
+    defaults = ray_driver_exports(config) | (collector.driver_exports() if collector else {})
+    node = config.placement.driver_node if config.placement.total_nodes > 1 else None
+    steps: dict[str, list[Step]] = {}
+    with gathering() as part:
+        with part():
+            check_render_time(config)
+        with part():
+            _check_job_dir(job_dir)
+        for name in config.deployed_services:
+            with part():
+                steps[name] = service_steps(config, name)
+        with part():
+            driver = driver_step(config, benchmark, job_dir, node=node, defaults=defaults)
+        with part():
+            directives = directive_lines(config, benchmark, job_dir)
     sections = [setup for setup in (render_node_setup(config), render_ray_setup(config)) if setup]
     sections += [collector.render_start()] if collector else []
     sections += [step.render() for started in steps.values() for step in started]
     checks = _health_checks(config, steps)
     if steps:
         sections.append(render_health_checks(checks))
-    node = config.placement.driver_node if config.placement.total_nodes > 1 else None
-    defaults = ray_driver_exports(config) | (collector.driver_exports() if collector else {})
-    driver = driver_step(config, benchmark, job_dir, node=node, defaults=defaults)
     sections.append(
         render_template(
             "driver.sh.j2",
@@ -53,7 +63,7 @@ def _render(config: SubmitConfig, benchmark: str, job_dir: str) -> str:
     )
     text = render_template(
         "job.sh.j2",
-        directives=directive_lines(config, benchmark, job_dir),
+        directives=directives,
         benchmark=benchmark,
         background=bool(steps or collector),
         sections=sections,

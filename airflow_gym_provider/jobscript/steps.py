@@ -67,18 +67,21 @@ class Step:
         if self.container is not None:
             options += ["--no-container-mount-home", quote(f"--container-image={self.container}")]
             if self.mounts:
-                mounts = "--container-mounts=" + ",".join(bind_mounts(self.mounts))
-                _check_length(f"the mounts of {self.name}", mounts)
-                options.append(quote(mounts))
+                options.append(quote(mounts_option(self.mounts, self.name)))
             if self.workdir is not None:
                 options.append(quote(f"--container-workdir={self.workdir}"))
         return options
 
 
-def _check_length(place: str, word: str) -> None:
-    if (size := len(word.encode())) > MAX_WORD_BYTES:
+def mounts_option(mounts: Sequence[str], name: str) -> str:
+    """The option of ``srun`` that mounts all of them into the step `name`. Raises SubmitConfigError when it is longer
+    than an argument may be.
+    """
+    option = "--container-mounts=" + ",".join(bind_mounts(mounts))
+    if (size := len(option.encode())) > MAX_WORD_BYTES:
         told = f"together they make an argument of {size} bytes and Linux passes at most {MAX_WORD_BYTES}; mount less"
-        raise SubmitConfigError([Problem(place, told)])
+        raise SubmitConfigError([Problem(f"the mounts of {name}", told)])
+    return option
 
 
 def bind_mounts(mounts: Sequence[str]) -> list[str]:

@@ -87,20 +87,17 @@ def _refuse_misspelt(context: Context) -> None:
 def _later_problems(config: SubmitConfig, names: Sequence[str], environ: dict[str, str]) -> list[str]:
     """What would otherwise be found by each benchmark's own task, when the others are running."""
     from airflow_gym_provider.config import SubmitConfigError
-    from airflow_gym_provider.jobscript import render_job_script, results_spec
+    from airflow_gym_provider.config.errors import gathering
+    from airflow_gym_provider.jobscript import render_job_script
     from airflow_gym_provider.operators import _config
 
-    problems: list[str] = []
-    for name in names:
-        # Where the run will lie does not matter yet.
-        job_dir = posixpath.join(config.job.output_path, "gym-job", name)
-        try:
-            results_spec(config, name, job_dir)
-            render_job_script(config, name, job_dir)
-        except SubmitConfigError as err:
-            problems += [f"  - {problem}" for problem in err.problems]
     try:
-        _config.mask(frozenset(config.forwarded_environ(environ).values()))
+        with gathering() as part:
+            for name in names:
+                with part():  # where the run will lie does not matter yet
+                    render_job_script(config, name, posixpath.join(config.job.output_path, "gym-job", name))
+            with part():
+                _config.mask(frozenset(config.forwarded_environ(environ).values()))
     except SubmitConfigError as err:
-        problems += [f"  - {problem}" for problem in err.problems]
-    return problems
+        return [f"  - {problem}" for problem in err.problems]
+    return []

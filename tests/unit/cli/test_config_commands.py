@@ -42,6 +42,16 @@ def test_what_only_rendering_finds(gym, config):
     assert "pools disagree on partition" in done.err
 
 
+@pytest.mark.parametrize("command", ["validate", "render"])
+def test_what_rendering_finds_in_every_benchmark_is_told_once(gym, config, tmp_path, command):
+    benchmarks = "{gpqa: {run: {a b: 1}}, own: {prepare: {c d: 1}}}"
+    (tmp_path / "more.yaml").write_text(f"driver: {{env: {{UID: 'lit:0'}}, benchmarks: {benchmarks}}}")
+    done = gym(command, config, tmp_path / "more.yaml", "--json")
+    assert done.status == 1
+    places = [problem["where"] for problem in done.json["problems"]]
+    assert sorted(places) == ["driver.benchmarks.gpqa.run.a b", "driver.benchmarks.own.prepare.c d", "driver.env.UID"]
+
+
 def test_warnings_do_not_make_it_invalid(gym, config):
     done = gym("validate", config, "driver.benchmarks.gpqa.resumable.max_walltime=1:00:00")
     assert done.status == 0

@@ -39,6 +39,23 @@ def test_all_that_can_be_known_is_in_one_error(run, submit_config):
     assert text.count("pools disagree on partition") == 1
 
 
+def test_what_the_scripts_of_all_benchmarks_lack_is_told_once(run, submit_config):
+    submit_config["driver"]["env"] = {"UID": "lit:0"}
+    submit_config["services"]["policy"]["extra_args"] = "--x '"
+    for name in ("gpqa", "mmlu"):
+        submit_config["driver"]["benchmarks"][name]["prepare"] = {f"{name} x": 1}
+    submit_config["driver"]["benchmarks"]["mmlu"]["run"] = {"output_jsonl_fpath": 5}
+    with pytest.raises(AirflowFailException) as caught:
+        run()
+    assert [line.split(":")[0] for line in str(caught.value).splitlines()[1:]] == [
+        "  - services.policy.extra_args",
+        "  - driver.env.UID",
+        "  - driver.benchmarks.gpqa.prepare.gpqa x",
+        "  - driver.benchmarks.mmlu.prepare.mmlu x",
+        "  - driver.benchmarks.mmlu.run.output_jsonl_fpath",
+    ]
+
+
 def test_mistakes_of_the_config_come_as_they_are(run, submit_config):
     submit_config["compute"]["c"]["walltime"] = "four hours"
     submit_config["driver"]["benchmarks"]["gpqa"]["resumeable"] = True
