@@ -23,6 +23,7 @@ from airflow_gym_provider.config.resolve import Resolved, reading, resolve
 from airflow_gym_provider.config.rules.arguments import argument_warnings
 from airflow_gym_provider.config.rules.benchmarks import (
     command_problems,
+    policy_host_warnings,
     policy_problems,
     results_warnings,
     without_injected,
@@ -45,7 +46,7 @@ _RULES = (
     directive_problems,
     port_problems,
 )
-_WARNINGS = (cluster_warnings, chain_warnings, results_warnings, moved_ray_ports)
+_WARNINGS = (cluster_warnings, chain_warnings, results_warnings, policy_host_warnings, moved_ray_ports)
 
 
 def load_submit_config(

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from airflow_gym_provider.config.draft import Draft
 from airflow_gym_provider.config.driver import BenchmarkRunConfig, DriverConfig
 from airflow_gym_provider.config.errors import Problem
+from airflow_gym_provider.config.names import deferred_variables
+from airflow_gym_provider.config.placement import place
 from airflow_gym_provider.config.services import MODEL_SERVICE_TYPES, BaseModelServiceConfig, service_type
 from airflow_gym_provider.config.submit import POLICY_KEYS, PolicyWiring, wire_policy
 from airflow_gym_provider.config.suggest import did_you_mean, one_of
@@ -31,6 +33,21 @@ def policy_problems(draft: Draft) -> Iterator[Problem]:
                 cure = "remove it here, or set driver.policy_model to null"
                 what = f"is set by driver.policy_model ({name!r}) already; {cure}"
                 yield Problem(f"driver.benchmarks.{benchmark}.run.{key}", what)
+
+
+def policy_host_warnings(draft: Draft) -> Iterator[Problem]:
+    """HEAD_NODE_IP is the address of the job's first node, and the policy of a later pool listens on another one."""
+    driver = draft.driver
+    if driver is None or "HEAD_NODE_IP" not in deferred_variables(driver.policy_host):
+        return
+    placed = place(draft).services.get(driver.policy_model or "")
+    if placed is None or placed.api_node == 0:
+        return
+    pool = draft.deployed_services[placed.name].node_pool
+    what = f"HEAD_NODE_IP is node 0 of the job, and {placed.name!r} (pool {pool!r}) listens on node {placed.api_node}"
+    asked = "whatever has its port on node 0 would be asked in its place"
+    cure = f"leave policy_host out (the driver runs beside its policy), or declare the pool {pool!r} first"
+    yield Problem("driver.policy_host", f"{what}: {asked}; {cure}")
 
 
 def command_problems(draft: Draft) -> Iterator[Problem]:

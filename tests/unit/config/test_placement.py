@@ -46,6 +46,30 @@ def test_pools_own_contiguous_ranges_in_order() -> None:
     assert (where.total_nodes, where.driver_node, where.by_pool) == (4, 3, True)
 
 
+@pytest.mark.parametrize("host", ["${oc.env:HEAD_NODE_IP}", "${oc.env:HEAD_NODE_IP,localhost}"])
+def test_a_policy_host_that_is_another_node_than_the_policys_is_warned_of(host: str) -> None:
+    services = {"policy": vllm(node_pool="b"), "judge": vllm(node_pool="a")}
+    (told,) = warnings_of(config(services, {"a": pool(2), "b": pool()}, driver={"policy_host": host}))
+    assert told.startswith("driver.policy_host: HEAD_NODE_IP is node 0 of the job, and 'policy' (pool 'b') listens")
+    assert "node 2" in told and "leave policy_host out" in told
+
+
+@pytest.mark.parametrize(
+    ("services", "policy", "host"),
+    [
+        ({"policy": vllm(node_pool="a"), "judge": vllm(node_pool="b")}, "policy", "${oc.env:HEAD_NODE_IP}"),
+        ({"policy": vllm(node_pool="b"), "judge": vllm(node_pool="a")}, "policy", "${oc.env:MY_HOST}"),
+        ({"policy": vllm(node_pool="b"), "judge": vllm(node_pool="a")}, "policy", "localhost"),
+        ({"policy": vllm(node_pool="b"), "judge": vllm(node_pool="a")}, None, "${oc.env:HEAD_NODE_IP}"),
+        ({"policy": pair()}, "policy", "${oc.env:HEAD_NODE_IP}"),
+        ({"policy": vllm()}, "policy", "${oc.env:HEAD_NODE_IP}"),
+    ],
+)
+def test_other_policy_hosts_are_not(services: dict[str, Any], policy: str | None, host: str) -> None:
+    pools = {"a": pool(), "b": pool()}
+    assert not warnings_of(config(services, pools, policy=policy, driver={"policy_host": host}))
+
+
 def test_without_pools_there_is_one_node() -> None:
     where = placed({"policy": vllm()}, {})
     assert (where.total_nodes, where.services["policy"].nodes, where.by_pool, where.spans_nodes) == (
