@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from airflow_gym_provider.config.draft import Draft
 from airflow_gym_provider.config.errors import Problem
+from airflow_gym_provider.config.fields import shown
+from airflow_gym_provider.config.hiding import NOT_SHOWN, name_to_show
 from airflow_gym_provider.config.placement import place
 
 _PREFIXES_OF_SLURM = ("SLURM_", "SLURMD_")
@@ -42,17 +44,37 @@ def cluster_warnings(draft: Draft) -> Iterator[Problem]:
     if draft.compute is None:
         return
     where = f"compute.{draft.cluster_name}"
-    forwarded = draft.compute.forward_env
-    export = draft.compute.extra_args.get("export") or next(
-        (pool.extra_args["export"] for pool in draft.compute.node_pools.values() if "export" in pool.extra_args), ""
-    )
-    needs = bool(forwarded) or bool(draft.otel and draft.otel.enabled)
-    if needs and export.upper() in ("NONE", "NIL"):
-        yield Problem(f"{where}.extra_args.export", f"{export} keeps forward_env from reaching the job; leave it out")
-    for number, name in enumerate(forwarded):
+    yield from _kept_from_the_job(draft, where)
+    for number, name in enumerate(draft.compute.forward_env):
         if name in _FROM_SCHEDULER or name.startswith(_PREFIXES_OF_SLURM):
             yield Problem(f"{where}.forward_env.{number}", f"{name} is set by the scheduler on the node; leave it out")
     yield from _unused_pools(draft, where)
+
+
+def _kept_from_the_job(draft: Draft, where: str) -> Iterator[Problem]:
+    """Directives by which sbatch does not hand on the environment, with which what is forwarded travels."""
+    forwarded = [*draft.cluster.forward_env, *([draft.otel.token_env] if draft.otel and draft.otel.enabled else [])]
+    extras = {where: draft.cluster.extra_args}
+    extras |= {f"{where}.node_pools.{name}": pool.extra_args for name, pool in draft.cluster.node_pools.items()}
+    for place_of_extra, extra in extras.items() if forwarded else ():
+        for key, value in extra.items():
+            if key == "export" and (why := _lost(value, forwarded)):
+                yield Problem(f"{place_of_extra}.extra_args.export", why)
+            elif key.replace("_", "-") == "export-file":
+                what = "takes the job's environment from a file, which keeps forward_env from reaching the job"
+                yield Problem(f"{place_of_extra}.extra_args.{key}", f"{what}; leave it out")
+
+
+def _lost(export: str, forwarded: Sequence[str]) -> str | None:
+    """Why variables do not arrive with this value of ``--export``; None when all of them do."""
+    if export.upper() in ("NONE", "NIL"):
+        return f"{export} keeps forward_env from reaching the job; leave it out"
+    given = {part.partition("=")[0].strip() for part in export.split(",")}
+    lost = [name_to_show(name) or f"({NOT_SHOWN})" for name in forwarded if name not in given]
+    if not lost or "ALL" in map(str.upper, given):
+        return None
+    named = f"{shown(export)} names neither ALL nor {', '.join(lost)}"
+    return f"{named}, which keeps forward_env from reaching the job; leave it out, or begin it with ALL,"
 
 
 def chain_warnings(draft: Draft) -> Iterator[Problem]:

@@ -119,6 +119,37 @@ def test_the_output_path_may_hold_what_can_be_quoted(path: str) -> None:
     assert loaded({**config(), "job": {"output_path": path}}).job.output_path == path
 
 
+@pytest.mark.parametrize(
+    ("extra", "told"),
+    [
+        ({"export": "PATH"}, "'PATH' names neither ALL nor HF_TOKEN, OTHER"),
+        ({"export": "NONE,X"}, "'NONE,X' names neither ALL nor HF_TOKEN, OTHER"),
+        ({"export": "OTHER,PATH=/bin"}, "names neither ALL nor HF_TOKEN,"),
+        ({"export": "nil"}, "nil keeps forward_env from reaching the job"),
+        ({"export-file": "/x"}, "export-file: takes the job's environment from a file"),
+        ({"export_file": "/x"}, "export_file: takes the job's environment from a file"),
+        ({"export": "ALL"}, None),
+        ({"export": "ALL,X=1"}, None),
+        ({"export": "HF_TOKEN,OTHER=x"}, None),
+        ({"exclusive": ""}, None),
+    ],
+)
+def test_an_export_without_what_is_forwarded_is_warned_of(extra: dict[str, str], told: str | None) -> None:
+    for_all = config(compute={"forward_env": ["HF_TOKEN", "OTHER"], "extra_args": extra})
+    for_pool = config(compute={"forward_env": ["HF_TOKEN", "OTHER"]}, pools={"main": pool(extra_args=extra)})
+    for source, where in ((for_all, "compute.cluster."), (for_pool, "compute.cluster.node_pools.main.")):
+        found = warnings_of(source)
+        assert len(found) == (told is not None)
+        assert all(text.startswith(f"{where}extra_args.export") and str(told) in text for text in found)
+    assert not warnings_of(config(compute={"extra_args": extra})), "nothing is forwarded"
+
+
+def test_the_collectors_token_has_to_be_exported_too() -> None:
+    otel = {"endpoint": "https://x", "service_name": "s", "token_env": "MY_TOKEN"}
+    (told,) = warnings_of(config(compute={"extra_args": {"export": "PATH"}}, otel=otel))
+    assert "names neither ALL nor MY_TOKEN" in told
+
+
 def test_what_undoes_forwarding_or_wastes_nodes_is_warned_of() -> None:
     source = config(
         {"policy": vllm(node_pool="main")},
