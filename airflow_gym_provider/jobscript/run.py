@@ -38,7 +38,8 @@ def effective_run(config: SubmitConfig, benchmark: str, job_dir: str) -> dict[st
     """The benchmark's `run` as ``gym eval run`` gets it: defaults, then the policy's keys, then the user's values.
 
     The user's value wins for every default. A relative ``output_jsonl_fpath`` is taken from the benchmark's directory,
-    since the driver may work in a checkout that is thrown away. Raises SubmitConfigError when that path is no text or
+    since the driver may work in a checkout that is thrown away; where it does, with ``driver.gym_install``, so is a
+    relative ``model_call_capture_dir``. Raises SubmitConfigError when that path is no text or
     is left to the driver to resolve: then nobody else could find the results.
     """
     section = benchmark_config(config, benchmark)
@@ -53,6 +54,9 @@ def effective_run(config: SubmitConfig, benchmark: str, job_dir: str) -> dict[st
         run["resume_from_cache"] = True
     run |= section.run
     run["output_jsonl_fpath"] = _absolute(run["output_jsonl_fpath"], job_dir, benchmark)
+    captured = run.get("model_call_capture_dir")
+    if config.driver.gym_install and isinstance(captured, str) and captured and "${" not in captured:
+        run["model_call_capture_dir"] = posixpath.normpath(posixpath.join(job_dir, captured))
     return run
 
 

@@ -20,7 +20,7 @@ class Step:
 
     `nodes` are 0-based indexes into the allocation, one process on each; None is the only node of a one-node job.
     `body` is complete bash text. It finds its place among the nodes (0, 1, …) in ``$1``, and from ``$2`` on
-    `arguments`, which are bash words of the batch shell. `stem` begins the log's name, if not the step's own name does.
+    `arguments`, which are bash words of the batch shell. `stem` is what log and step are called, if not by `name`.
     """
 
     title: str
@@ -60,8 +60,8 @@ class Step:
         )
 
     def _options(self) -> list[str]:
-        # The name is what accounting calls the step; without one it would be "bash".
-        options = [*ONE_TASK, f"--job-name={file_stem(self.name)}"]
+        # What accounting calls the step, as its log is called; without it that would be "bash".
+        options = [*ONE_TASK, f"--job-name={self.stem or file_stem(self.name)}"]
         if self.nodes is not None:
             options.append('--nodelist="${nodes[' + ("node" if len(self.nodes) > 1 else str(self.nodes[0])) + ']}"')
         if self.container is not None:

@@ -451,7 +451,7 @@ check_alive
 
 driver_status=0
 # The driver: gpqa.
-srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=driver-b4def8 \
+srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=driver \
   --nodelist="${nodes[0]}" \
   --no-container-mount-home \
   --container-image=gym:1 \

@@ -101,7 +101,7 @@ check_alive
 
 driver_status=0
 # The driver: swe.
-srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=driver-b4def8 \
+srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=driver \
   --no-container-mount-home \
   --container-image=harness:1 \
   --container-mounts=/scratch/evals/gym-job-20260101T000000Z-abcdef/swe:/scratch/evals/gym-job-20260101T000000Z-abcdef/swe \

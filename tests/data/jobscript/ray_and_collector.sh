@@ -214,7 +214,7 @@ started tools logs/tools-"$SLURM_JOB_ID".log
 # Service tools: its workers on pool aux.
 place=0
 for node in 1 2; do
-  srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=tools \
+  srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=tools_aux_workers \
     --nodelist="${nodes[node]}" \
     --no-container-mount-home \
     --container-image=rayproject/ray:2.50.0 \
@@ -242,7 +242,7 @@ check_alive
 
 driver_status=0
 # The driver: gpqa.
-srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=driver-b4def8 \
+srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=driver \
   --nodelist="${nodes[0]}" \
   --no-container-mount-home \
   --container-image=python:3.12 \

@@ -19,7 +19,7 @@ say() { printf '%(%F %T)T %s\n' -1 "$*"; }
 
 driver_status=0
 # The driver: mcqa.
-srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=driver-b4def8 \
+srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=driver \
   --no-container-mount-home \
   --container-image=python:3.12 \
   --container-mounts=/scratch/evals/gym-job-20260101T000000Z-abcdef/mcqa:/scratch/evals/gym-job-20260101T000000Z-abcdef/mcqa \

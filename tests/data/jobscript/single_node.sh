@@ -107,7 +107,7 @@ check_alive
 
 driver_status=0
 # The driver: gpqa.
-srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=driver-b4def8 \
+srun --overlap --nodes=1 --ntasks=1 --ntasks-per-node=1 --job-name=driver \
   --no-container-mount-home \
   --container-image=reg/gym:9 \
   '--container-mounts=/lustre/my evals/gym-job-20260101T000000Z-abcdef/gpqa:/lustre/my evals/gym-job-20260101T000000Z-abcdef/gpqa,/data:/data' \

@@ -176,6 +176,24 @@ def test_the_users_own_output_path_is_the_only_one_and_absolute(path: str, found
     assert results_spec(config_of(tree), "bench", DIR) == ResultsSpec(found, True, "rollouts")
 
 
+@pytest.mark.parametrize(
+    ("folder", "found"),
+    [
+        ("calls", f"{DIR}/calls"),
+        ("../calls/x", f"{DIR.rpartition('/')[0]}/calls/x"),
+        ("/mine", "/mine"),
+        ("\\${oc.env:X}/calls", "${oc.env:X}/calls"),
+        (None, None),
+    ],
+)
+def test_captures_do_not_go_with_the_checkout(folder: str | None, found: str | None) -> None:
+    driver: dict[str, Any] = {"benchmarks": {"bench": {"run": {"model_call_capture_dir": folder}}}}
+    resolved = folder.replace("\\$", "$") if folder else folder
+    assert effective_run(config_of({"driver": driver}), "bench", DIR)["model_call_capture_dir"] == resolved
+    driver["gym_install"] = {"ref": "main"}
+    assert effective_run(config_of({"driver": driver}), "bench", DIR)["model_call_capture_dir"] == found
+
+
 @pytest.mark.parametrize("path", ["\\${oc.env:X}/x.jsonl", "", 5])
 def test_an_output_path_that_nobody_else_could_find_is_refused(path: object) -> None:
     tree = {"driver": {"benchmarks": {"bench": {"run": {"output_jsonl_fpath": path}}}}}
@@ -188,3 +206,10 @@ def test_results_are_judged_by_what_the_benchmark_is() -> None:
     assert results_spec(config_of(tree), "bench", DIR).judged_by == "exit_status"
     tree = {"driver": {"benchmarks": {"bench": {"run": {"require_complete": False}}}}}
     assert results_spec(config_of(tree), "bench", DIR).require_complete is False
+
+
+def test_accounting_knows_the_drivers_step_from_a_service_of_that_name(tmp_path: Path) -> None:
+    tree = _tree()
+    tree["services"]["driver"] = {**POLICY, "port": 8200}
+    steps = play(Job(config_of(tree), expect={"vllm": 2}), tmp_path).of("srun")
+    assert [step.flag("--job-name") for step in steps] == ["policy", "driver-b4def8", "driver"]
