@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
-from airflow_gym_provider.config.errors import Problem
+from airflow_gym_provider.config.errors import Problem, as_unread
 from airflow_gym_provider.config.roles import MARK, apply_roles
-from airflow_gym_provider.config.tree import empty_config, to_config
+from airflow_gym_provider.config.tree import empty_config, merge_into, to_config
 from airflow_gym_provider.config.yaml_source import read_text, read_yaml
 
 if TYPE_CHECKING:
@@ -38,14 +37,13 @@ def compose(source: Source, overrides: Sequence[str], problems: list[Problem]) -
     readable = False
     for number, part in enumerate(parts):
         mine = [override for override in groups if _belongs(override, parts, number)]
+        before = len(problems)
         config = _read_part(part, mine, problems)
         if config is None:
+            as_unread(problems, before)
             continue
         readable = True
-        try:
-            merged.merge_with(config)
-        except OmegaConfBaseException as error:
-            problems.append(Problem(str(error.full_key or ""), f"cannot be merged: {str(error).splitlines()[0]}"))
+        merge_into(merged, config, _called(part), problems)
     if not readable:
         return None
     if rest := [override for override in parsed if override not in groups]:
@@ -54,6 +52,10 @@ def compose(source: Source, overrides: Sequence[str], problems: list[Problem]) -
         apply_overrides(merged, rest, problems)
     apply_roles(merged, by_role, problems)
     return merged
+
+
+def _called(part: Part) -> str:
+    return "the mapping that is given" if isinstance(part, Mapping) else Path(part).name
 
 
 def _parsed(overrides: Sequence[str], problems: list[Problem]) -> list[ParsedOverride]:
@@ -77,7 +79,8 @@ def _plain(part: Part) -> Part:
 def _read_part(part: Part, groups: Sequence[ParsedOverride], problems: list[Problem]) -> DictConfig | None:
     if isinstance(part, Mapping):
         if "defaults" in part:
-            problems.append(Problem("defaults", "a defaults list needs a file, beside which its fragments are found"))
+            what = "a defaults list needs a file, beside which its fragments are found"
+            problems.append(Problem("defaults", what, unread=True))
         return to_config({key: value for key, value in part.items() if key != "defaults"}, problems)
     if not isinstance(part, (str, os.PathLike)):
         problems.append(Problem("", f"a config is a path or a mapping, not a {type(part).__name__}"))

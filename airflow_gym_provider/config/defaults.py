@@ -71,7 +71,7 @@ def _explained(problem: Problem, filled: dict[str, str], defaults: ConfigDefault
     if source := filled.get(problem.where):
         return replace(problem, what=f"{problem.what} (this value is from {source})")
     if problem.what == "is required" and _FILLABLE.fullmatch(problem.where):
-        return Problem(problem.where, f"is required: the config does not give it, nor does {defaults.source}")
+        return replace(problem, what=f"is required: the config does not give it, nor does {defaults.source}")
     return problem
 
 

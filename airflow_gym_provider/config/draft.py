@@ -92,7 +92,7 @@ def read_sections(tree: Mapping[str, Any], environ: Mapping[str, str], problems:
 def _mapping(tree: Mapping[str, Any], key: str, problems: list[Problem]) -> dict[str, Any] | None:
     if key not in tree:
         if key in REQUIRED_SECTIONS:
-            problems.append(Problem(key, "is required"))
+            problems.append(Problem(key, "is required", absent=True))
         return None
     value = tree[key]
     if isinstance(value, dict):
@@ -127,7 +127,7 @@ def _compute(
 ) -> tuple[str, SlurmComputeConfig | None]:
     if len(entries) != 1:
         found = f"has {len(entries)} ({', '.join(entries)})" if entries else "is empty"
-        problems.append(Problem("compute", f"must have exactly one entry, but {found}"))
+        problems.append(Problem("compute", f"must have exactly one entry, but {found}", absent=not entries))
     clusters: dict[str, SlurmComputeConfig | None] = {}
     for name, entry in entries.items():
         where = f"compute.{name}" if name.isprintable() else f"compute.{name!r}"
@@ -151,7 +151,7 @@ def _type_of(entry: Any, where: str, known: Any, problems: list[Problem]) -> str
     if isinstance(kind, str) and kind in known:
         return kind
     if "type" not in entry:
-        problems.append(Problem(f"{where}.type", f"is required: {one_of(known)}"))
+        problems.append(Problem(f"{where}.type", f"is required: {one_of(known)}", absent=True))
     elif not isinstance(kind, Unresolved):
         guess = did_you_mean(kind, known) if isinstance(kind, str) else ""
         problems.append(Problem(f"{where}.type", f"{shown(kind)} is not supported; use {one_of(known)}{guess}"))

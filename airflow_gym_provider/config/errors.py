@@ -18,12 +18,15 @@ class Problem:
     """One mistake: ``where`` is a dotted path (or a file, or an override), ``what`` names the value and the cure.
 
     ``unset``: the variable of the environment for want of which it is one, if it is; ``what`` may have to keep silent
-    about that.
+    about that. ``unread``: a part of the config could not be read or merged. ``absent``: something is not there, which
+    an unread part may hold; see ``certain``.
     """
 
     where: str
     what: str
     unset: str | None = field(default=None, repr=False)
+    unread: bool = field(default=False, repr=False, compare=False)
+    absent: bool = field(default=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # so that what is to be hidden in it is found there
@@ -56,6 +59,18 @@ def without(values: Iterable[str], problem: Problem) -> Problem:
 def without_values(values: Iterable[str], text: str) -> str:
     """Return the text of a message with these values hidden."""
     return hide(text, values, _HIDE_FROM, "…")
+
+
+def certain(problems: Iterable[Problem]) -> list[Problem]:
+    """Return the problems without those that may only be there because a part of the config could not be read."""
+    found = list(problems)
+    unread = any(problem.unread for problem in found)
+    return [problem for problem in found if not (unread and problem.absent)]
+
+
+def as_unread(problems: list[Problem], since: int) -> None:
+    """Mark the problems from a position on, in place, as reasons why a part of the config could not be read."""
+    problems[since:] = [replace(problem, unread=True) for problem in problems[since:]]
 
 
 class SubmitConfigError(ValueError):

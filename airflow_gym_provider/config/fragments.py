@@ -22,10 +22,10 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from airflow_gym_provider.config.brought_in import from_words, has_word, is_marked, parts_brought_in, plain, with_names
-from airflow_gym_provider.config.errors import Problem
+from airflow_gym_provider.config.errors import Problem, as_unread
 from airflow_gym_provider.config.overrides import ParsedOverride
 from airflow_gym_provider.config.scalars import Scalar, Unresolved
-from airflow_gym_provider.config.tree import ENV_RESOLVER, REQUIRED_SECTIONS, empty_config, to_config
+from airflow_gym_provider.config.tree import ENV_RESOLVER, REQUIRED_SECTIONS, empty_config, merge_into, to_config
 from airflow_gym_provider.config.yaml_source import read_text, read_yaml
 
 _SUFFIXES = (".yaml", ".yml")
@@ -40,16 +40,18 @@ def compose_fragments(
     """
     overrides = [override for override in overrides if _stays(override, problems)]
     source = _Fragments(path, tree, problems)
+    before = len(problems)
     repository = _Repository(source)
     try:
         plan = _plan(repository, path.stem, overrides)
-        return _merge(repository, plan.defaults)
+        return _merge(repository, plan.defaults, problems)
     except _Unreadable:
         pass  # its reason is among the problems already
     except RecursionError:
         problems.append(Problem("defaults", f"a fragment brings in itself ({path.name})"))
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         problems.append(Problem("defaults", f"{_reason(error)} ({path.name})"))
+    as_unread(problems, before)
     # A section that is not in the file may well be in what could not be merged, so none is called missing.
     own = {key: value for key, value in tree.items() if key != "defaults"}
     return to_config({**dict.fromkeys(REQUIRED_SECTIONS, Unresolved()), **own}, [])
@@ -95,7 +97,7 @@ def _with_names(override: Override) -> Override:
     return override
 
 
-def _merge(repository: ConfigRepository, defaults: Sequence[ResultDefault]) -> DictConfig:
+def _merge(repository: ConfigRepository, defaults: Sequence[ResultDefault], problems: list[Problem]) -> DictConfig:
     config = empty_config()
     for default in defaults:
         loaded = repository.load_config(str(default.config_path))
@@ -106,7 +108,7 @@ def _merge(repository: ConfigRepository, defaults: Sequence[ResultDefault]) -> D
         if package:
             part = empty_config()
             OmegaConf.update(part, package, loaded.config, merge=False)
-        config.merge_with(part)
+        merge_into(config, part, f"{default.config_path}.yaml", problems)
     return config
 
 

@@ -15,6 +15,7 @@ from airflow_gym_provider.config.errors import (
     Problem,
     SubmitConfigError,
     SubmitConfigWarning,
+    certain,
     without,
     without_values,
 )
@@ -74,7 +75,7 @@ def load_submit_config(
     with reading(environment) as reader, rendered_by(render):
         config = compose(source, overrides, problems)
         if config is None:
-            raise SubmitConfigError(problems)
+            raise SubmitConfigError(certain(problems))
         origins = fill_in(config, defaults) if defaults else {}
         resolved = resolve(config, reader, problems)
     with hiding_by(partial(without_values, resolved.read_values)):
@@ -83,7 +84,7 @@ def load_submit_config(
         idle = _check_across(draft, problems)
     if problems or draft.compute is None or draft.driver is None or draft.job is None or draft.otel is None:
         told = explained(problems, origins, defaults) if defaults else problems
-        raise SubmitConfigError([without(resolved.read_values, problem) for problem in told])
+        raise SubmitConfigError(without(resolved.read_values, problem) for problem in certain(told))
     seen = argument_warnings(resolved.references)
     for finding in [*idle, *seen, *(found for rule in _WARNINGS for found in rule(draft))]:
         warnings.warn(str(without(resolved.read_values, finding)), SubmitConfigWarning, stacklevel=2)

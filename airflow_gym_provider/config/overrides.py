@@ -11,13 +11,14 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from airflow_gym_provider.config.brought_in import from_words, has_word, plain, with_names
 from airflow_gym_provider.config.errors import Problem
+from airflow_gym_provider.config.fields import kind_of
 from airflow_gym_provider.config.scalars import Scalar, plain_value
 from airflow_gym_provider.config.suggest import did_you_mean
-from airflow_gym_provider.config.tree import clean
+from airflow_gym_provider.config.tree import clashes, clean
 
 _PLACE_AND_VALUE = re.compile(r"[^:\s]+\.[^:\s]+(?=[:\s])")
 
@@ -79,10 +80,28 @@ def apply_overrides(config: DictConfig, overrides: Sequence[ParsedOverride], pro
         try:
             fault = _apply(config, override, problems)
         except OmegaConfBaseException as error:
-            fault = f"cannot be applied: {str(error).splitlines()[0]}"
+            fault = f"cannot be applied: {str(error).splitlines()[0]}; {_cure(config, override, error)}"
         if fault:
-            problems.append(Problem(override.where, fault))
+            # What would be changed, deleted or chosen may be in a part that could not be read.
+            absent = not (override.hydra.is_add() or override.hydra.is_force_add())
+            problems.append(Problem(override.where, fault, absent=absent))
     OmegaConf.set_struct(config, False)
+
+
+def _cure(config: DictConfig, override: ParsedOverride, error: OmegaConfBaseException) -> str:
+    key = override.key
+    if isinstance(error, ConfigAttributeError | ConfigKeyError) and (missing := str(error.full_key or "")):
+        head, _, last = missing.rpartition(".")
+        parent = OmegaConf.select(config, head) if head else config
+        guess = did_you_mean(last, map(str, parent.keys())) if isinstance(parent, DictConfig) else ""
+        return f"key=value changes what is there{guess}; to add it, write +{missing}=... or ++{key}=..."
+    held = OmegaConf.select(config, key, throw_on_missing=False, throw_on_resolution_failure=False)
+    held = OmegaConf.to_container(held) if isinstance(held, DictConfig | ListConfig) else held
+    for path, before, after in clashes(held, override.hydra.value()):
+        place = ".".join((key, *path))
+        what = f"{place} is {kind_of(before)} in the config and {kind_of(after)} here"
+        return f"{what}: give the same kind, or take it out with ~{place} and then add it with +{place}=..."
+    return f"give what fits there, or take it out with ~{key} and then add it with +{key}=..."
 
 
 def _apply(config: DictConfig, override: ParsedOverride, problems: list[Problem]) -> str | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import InterpolationKeyError, OmegaConfBaseException
 from omegaconf.resolvers.oc import env as omegaconf_env
 
 from airflow_gym_provider.config.brought_in import FilledIn, inert, is_more_than_words, mark, plain, read_again, settled
@@ -135,13 +135,15 @@ class _Walk:
         if len(path) > _MAX_DEPTH or self.count > _MAX_VALUES:
             return self._fail(path[:4], "is nested too deeply, or an interpolation contains itself")
         if OmegaConf.is_missing(parent, key):
-            return self._fail(path, "is ??? (a value that has to be given); set it in the file or with an override")
+            what = "is ??? (a value that has to be given); set it in the file or with an override"
+            return self._fail(path, what, absent=True)
         self.environment.names.clear()
         self.environment.unset = None
         try:
             value = parent[key]
         except (OmegaConfBaseException, RecursionError) as error:
-            return self._fail(path, _reason(error, parent, key), unset=self.environment.unset)
+            absent = isinstance(error, InterpolationKeyError)
+            return self._fail(path, _reason(error, parent, key), unset=self.environment.unset, absent=absent)
         names = set(self.environment.names)
         if names:
             self._note_taken_out(value, path, names)
@@ -204,8 +206,8 @@ class _Walk:
         finally:
             self.environment.show = False
 
-    def _fail(self, path: tuple[str, ...], what: str, *, unset: str | None = None) -> Unresolved:
-        self.problems.append(Problem(dotted(path), what, unset))
+    def _fail(self, path: tuple[str, ...], what: str, *, unset: str | None = None, absent: bool = False) -> Unresolved:
+        self.problems.append(Problem(dotted(path), what, unset, absent=absent))
         return Unresolved()
 
 

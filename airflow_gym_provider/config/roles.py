@@ -39,7 +39,8 @@ def apply_roles(config: DictConfig, texts: Sequence[str], problems: list[Problem
         if not plain(value).strip():
             continue
         if fault := _apply(config, head.strip(), value.strip()):
-            problems.append(Problem(f"override {head.strip()!r}", fault))
+            absent = fault in _NOTHING.values()
+            problems.append(Problem(f"override {head.strip()!r}", fault, absent=absent))
 
 
 def _apply(config: DictConfig, head: str, text: str) -> str | None:

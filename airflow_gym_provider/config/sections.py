@@ -88,7 +88,8 @@ def _problem(model: type[BaseModel], where: str, error: ErrorDetails) -> Problem
     path = _path(error)
     place = f"{where}.{dotted(path)}" if path else where
     place = place if place.isprintable() else repr(place)
-    return Problem(place, _sentence(model, path, error), error.get("ctx", {}).get("unset"))
+    unset = error.get("ctx", {}).get("unset")
+    return Problem(place, _sentence(model, path, error), unset, absent=error["type"] == "missing")
 
 
 def _sentence(model: type[BaseModel], path: tuple[str, ...], error: ErrorDetails) -> str:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import GrammarParseError
+from omegaconf.errors import GrammarParseError, OmegaConfBaseException
 
 from airflow_gym_provider.config.brought_in import is_marked, plain
 from airflow_gym_provider.config.errors import Problem, dotted
+from airflow_gym_provider.config.fields import kind_of
 from airflow_gym_provider.config.scalars import Scalar, Unresolved
 from airflow_gym_provider.config.show import escape
 
@@ -31,6 +32,36 @@ def empty_config() -> DictConfig:
 def to_config(tree: Mapping[Any, Any], problems: list[Problem], path: tuple[str, ...] = ()) -> DictConfig:
     """Turn a tree into OmegaConf. What cannot be part of a config is reported and left out."""
     return DictConfig(clean(tree, problems, path), flags={"allow_objects": True})
+
+
+def merge_into(config: DictConfig, part: DictConfig, name: str, problems: list[Problem]) -> None:
+    """Merge one part of a config over those before it, in place; ``name`` is what messages call the part.
+
+    A list does not go over a mapping, nor a mapping over a list: each such place is reported, and unknown from then on.
+    """
+    for path, before, after in list(clashes(OmegaConf.to_container(config), OmegaConf.to_container(part))):
+        kinds = f"{kind_of(after)} in {name} and {kind_of(before)} in what comes before it"
+        cure = "write the same kind in both, or leave it out of one"
+        problems.append(Problem(dotted(path), f"cannot be merged: it is {kinds}; {cure}", unread=True))
+        holder: Any = part
+        for key in path[:-1]:
+            holder = holder[key]
+        holder[path[-1]] = Unresolved()
+    try:
+        config.merge_with(part)
+    except OmegaConfBaseException as error:
+        what = f"cannot be merged: {str(error).splitlines()[0]} ({name})"
+        problems.append(Problem(str(error.full_key or ""), what, unread=True))
+
+
+def clashes(before: Any, after: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    """Return every place at which a list meets a mapping, with both."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in after:
+            if key in before:
+                yield from clashes(before[key], after[key], (*path, str(key)))
+    elif isinstance(before, (dict, list)) and isinstance(after, (dict, list)) and type(before) is not type(after):
+        yield path, before, after
 
 
 def clean(value: Any, problems: list[Problem], path: tuple[str, ...]) -> Any:

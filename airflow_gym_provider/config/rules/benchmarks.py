@@ -23,7 +23,7 @@ def policy_problems(draft: Draft) -> Iterator[Problem]:
     service = draft.services.get(name)
     if name not in draft.service_names:
         known = did_you_mean(name, draft.service_names) or f"; services are {one_of(draft.service_names)}"
-        yield Problem("driver.policy_model", f"{name!r} is not a service{known}")
+        yield Problem("driver.policy_model", f"{name!r} is not a service{known}", absent=True)
     elif service is not None and not isinstance(service, BaseModelServiceConfig):
         what = f"{name!r} is a {service_type(type(service))} service and serves no model"
         yield Problem("driver.policy_model", f"{what}; name a {one_of(MODEL_SERVICE_TYPES)} one")

@@ -19,7 +19,7 @@ def placement_problems(draft: Draft) -> Iterator[Problem]:
     for where, service in written_services(draft):
         if service.placement not in (None, draft.cluster_name):
             known = f"the only compute entry is {draft.cluster_name!r}"
-            yield Problem(f"{where}.placement", f"{service.placement!r} does not exist; {known}")
+            yield Problem(f"{where}.placement", f"{service.placement!r} does not exist; {known}", absent=True)
         if service.node_pool is not None and service.node_pool not in pools:
             yield _unknown_pool(f"{where}.node_pool", service.node_pool, pools)
         if isinstance(service, RayServiceConfig):
@@ -40,7 +40,8 @@ def pair_problems(draft: Draft) -> Iterator[Problem]:
             if service.node_pool in pools and service.node_pool != first:
                 why = "the driver reaches the router over localhost on the first node"
                 cure = f"pin it to the first pool, {first!r}, or leave node_pool out"
-                yield Problem(f"{where}.node_pool", f"the router is pinned to {service.node_pool!r}, but {why}; {cure}")
+                what = f"the router is pinned to {service.node_pool!r}, but {why}; {cure}"
+                yield Problem(f"{where}.node_pool", what)
 
 
 def written_services(draft: Draft) -> Iterator[tuple[str, BaseServiceConfig]]:
@@ -53,13 +54,15 @@ def written_services(draft: Draft) -> Iterator[tuple[str, BaseServiceConfig]]:
 
 def _unknown_pool(where: str, pool: str, pools: Mapping[str, NodePool]) -> Problem:
     known = did_you_mean(pool, pools) or f"; pools are {one_of(pools)}"
-    return Problem(where, f"the pool {pool!r} is not declared in the compute entry's node_pools{known}")
+    what = f"the pool {pool!r} is not declared in the compute entry's node_pools{known}"
+    return Problem(where, what, absent=True)
 
 
 def _tier_problems(where: str, service: VllmPDServiceConfig) -> Iterator[Problem]:
     for tier, settings in service.parts.items():
         if settings.node_pool is None:
-            yield Problem(f"{where}.{tier}.node_pool", "is required: each tier runs on a pool of its own")
+            what = "is required: each tier runs on a pool of its own"
+            yield Problem(f"{where}.{tier}.node_pool", what, absent=True)
         if service.server_per_node and settings.number_of_instances != 1:
             why = f"must be 1 with server_per_node, not {settings.number_of_instances}"
             yield Problem(f"{where}.{tier}.number_of_instances", f"{why}: every node runs one independent server")
