@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hydra._internal.config_repository import ConfigRepository
 from hydra._internal.defaults_list import DefaultsList, create_defaults_list
@@ -104,7 +104,7 @@ def _merge(repository: ConfigRepository, defaults: Sequence[ResultDefault], prob
         if loaded is None:  # an optional fragment that is not there
             continue
         package = default.package if default.package is not None else loaded.header["package"]
-        part = loaded.config
+        part = cast(DictConfig, loaded.config)  # as `_Fragments` makes them
         if package:
             part = empty_config()
             OmegaConf.update(part, package, loaded.config, merge=False)
