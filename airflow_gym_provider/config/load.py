@@ -34,6 +34,7 @@ from airflow_gym_provider.config.rules.gpus import gpu_findings
 from airflow_gym_provider.config.rules.names import name_problems
 from airflow_gym_provider.config.rules.placements import pair_problems, placement_problems
 from airflow_gym_provider.config.rules.ports import moved_ray_ports, port_problems
+from airflow_gym_provider.config.rules.repeated_flags import repeated_flag_warnings
 from airflow_gym_provider.config.services import BaseServiceConfig
 from airflow_gym_provider.config.submit import SubmitConfig
 from airflow_gym_provider.config.yaml_source import Render, rendered_by
@@ -47,7 +48,14 @@ _RULES = (
     directive_problems,
     port_problems,
 )
-_WARNINGS = (cluster_warnings, chain_warnings, results_warnings, policy_host_warnings, moved_ray_ports)
+_WARNINGS = (
+    cluster_warnings,
+    chain_warnings,
+    results_warnings,
+    policy_host_warnings,
+    repeated_flag_warnings,
+    moved_ray_ports,
+)
 
 
 def load_submit_config(
