@@ -48,6 +48,9 @@ def parse_overrides(texts: Sequence[str], problems: list[Problem]) -> list[Parse
         except ValueError as error:
             problems.append(Problem("overrides", str(error)))
             continue
+        if not key.lstrip("+~").strip():
+            problems.append(Problem(where, "has no key; write key=value, +key=value, ++key=value or ~key"))
+            continue
         if has_word(key):
             what = "in its key by a template" if sign else "by a template, with $, a backslash or host: in it"
             problems.append(Problem(where, f"is written {what}; write KEY={{{{ … }}}} or @policy.FIELD={{{{ … }}}}"))
@@ -94,7 +97,7 @@ def _cure(config: DictConfig, override: ParsedOverride, error: OmegaConfBaseExce
         head, _, last = missing.rpartition(".")
         parent = OmegaConf.select(config, head) if head else config
         guess = did_you_mean(last, map(str, parent.keys())) if isinstance(parent, DictConfig) else ""
-        return f"key=value changes what is there{guess}; to add it, write +{missing}=... or ++{key}=..."
+        return f"key=value changes what is there{guess}; {_to_add(missing, f' or ++{key}=...')}"
     held = OmegaConf.select(config, key, throw_on_missing=False, throw_on_resolution_failure=False)
     held = OmegaConf.to_container(held) if isinstance(held, DictConfig | ListConfig) else held
     for path, before, after in clashes(held, override.hydra.value()):
@@ -124,11 +127,17 @@ def _apply(config: DictConfig, override: ParsedOverride, problems: list[Problem]
 def _change(config: DictConfig, key: str, value: Any) -> str | None:
     parent, last = _parent(config, key)
     if isinstance(parent, DictConfig) and last not in parent.keys():  # noqa: SIM118 - `in` would resolve the value
-        return f"{key} does not exist{did_you_mean(last, map(str, parent.keys()))}; to add it, write +{key}=..."
+        return f"{key} does not exist{did_you_mean(last, map(str, parent.keys()))}; {_to_add(key)}"
     if not isinstance(parent, (DictConfig, ListConfig)):
-        return f"{key} does not exist{_guess(config, key)}; to add it, write +{key}=..."
+        return f"{key} does not exist{_guess(config, key)}; {_to_add(key)}"
     OmegaConf.update(config, key, value, merge=True)
     return None
+
+
+def _to_add(key: str, also: str = "") -> str:
+    if key.startswith("_"):
+        return "a scratch key cannot be added, since nothing would read it: change one that is in the file"
+    return f"to add it, write +{key}=...{also}"
 
 
 def _guess(config: DictConfig, key: str) -> str:

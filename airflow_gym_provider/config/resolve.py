@@ -274,6 +274,8 @@ def _reason(error: BaseException, parent: Any, key: Any) -> str:
     if isinstance(error, RecursionError):
         return "an interpolation refers to itself"
     line = str(error).splitlines()[0].replace(ENV_RESOLVER, "oc.env")
+    if line.startswith(("Recursive interpolation", "Interpolation to parent node")):
+        return f"{line}: it refers to itself, maybe by way of others; write a value in one of them"
     line = re.sub(r"^KeyError raised while resolving interpolation: ", "", line).strip("'\"")
     line = re.sub(r"^Unsupported interpolation type (.*)$", r"there is no resolver \1", line)
     return rf"{line}; for a ${{...}} that is not an interpolation but text for a shell, write \${{...}}"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from airflow_gym_provider.config.errors import Problem, dotted
-from airflow_gym_provider.config.fields import kind_of
+from airflow_gym_provider.config.fields import kind_of, shown
 from airflow_gym_provider.config.scalars import Unresolved
 from airflow_gym_provider.config.suggest import did_you_mean, one_of
 
@@ -21,6 +23,7 @@ _UNRELATED = frozenset(
     {"benchmarks", "env", "extra_args", "forward_env", "gym_install", "health_check", "hostname", "mounts"}
     | {"pre_command", "walltime", *_FILLERS}
 )
+_GUESS = re.compile(r"is not a known key; did you mean '([^']*)'\?\Z")
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -35,7 +38,7 @@ def check_section(
     errors = _attempt(model, data, environ)
     if not isinstance(errors, list):
         return errors, True
-    problems += [problem for error in errors if (problem := _problem(model, where, error))]
+    problems += _without_misspelt([problem for error in errors if (problem := _problem(model, where, error))])
     trimmed = copy.deepcopy(data)
     taken_out = [isinstance(data, dict) and _trim(trimmed, error) for error in errors]
     rest = _attempt(model, trimmed, environ) if all(taken_out) else []
@@ -89,23 +92,58 @@ def _problem(model: type[BaseModel], where: str, error: ErrorDetails) -> Problem
     place = f"{where}.{dotted(path)}" if path else where
     place = place if place.isprintable() else repr(place)
     unset = error.get("ctx", {}).get("unset")
-    return Problem(place, _sentence(model, path, error), unset, absent=error["type"] == "missing")
+    return Problem(place, _sentence(model, where, path, error), unset, absent=error["type"] == "missing")
 
 
-def _sentence(model: type[BaseModel], path: tuple[str, ...], error: ErrorDetails) -> str:
+def _sentence(model: type[BaseModel], where: str, path: tuple[str, ...], error: ErrorDetails) -> str:
     kind, value = error["type"], error["input"]
     if kind == "missing":
         return "is required"
     if kind == "extra_forbidden":
         known = known_fields(model, path[:-1])
-        return f"is not a known key{did_you_mean(path[-1], known) or f'; known are {one_of(known)}'}"
+        level = _other_level(model, where, path)
+        return f"is not a known key{level or did_you_mean(path[-1], known) or f'; known are {one_of(known)}'}"
     if kind in ("dict_type", "model_type", "model_attributes_type"):
         return f"must be a mapping, not {kind_of(value)}"
     if kind == "list_type":
         return f"must be a list, not {kind_of(value)}"
     if kind == "literal_error":
-        return f"must be {error['ctx']['expected']}"
+        return f"must be {error['ctx']['expected']}, not {shown(value)}"
     return str(error["msg"])
+
+
+def _other_level(model: type[BaseModel], where: str, path: tuple[str, ...]) -> str:
+    """Say where a key exists that does not exist here: further in, or further out. Nothing when it does not."""
+    *outer, key = path
+    here = known_fields(model, tuple(outer))
+    inner = [".".join(sub) for name in here for sub in ((name,), (name, "<name>")) if key in _known(model, outer, sub)]
+    if inner:
+        return f" here; set it in {' and '.join(inner)}"
+    for end in range(len(outer) - 1, -1, -1):
+        if key in known_fields(model, tuple(outer[:end])):
+            return f" here; set it on {'.'.join((where, *outer[:end]))}"
+    return ""
+
+
+def _known(model: type[BaseModel], outer: Sequence[str], inner: Sequence[str]) -> list[str]:
+    return known_fields(model, (*outer, *inner))
+
+
+def _without_misspelt(problems: list[Problem]) -> list[Problem]:
+    """Make one problem of a required key that is missing and of the unknown one that was meant to be it."""
+    missing = {problem.where for problem in problems if problem.what == "is required"}
+    misspelt: dict[str, Problem] = {}
+    for problem in problems:
+        if guess := _GUESS.search(problem.what):
+            meant = f"{problem.where.rpartition('.')[0]}.{guess[1]}"
+            if meant in missing:
+                misspelt.setdefault(meant, problem)
+    named = {problem: meant.rpartition(".")[2] for meant, problem in misspelt.items()}
+    return [
+        replace(problem, what=f"{problem.what} {named[problem]} is required") if problem in named else problem
+        for problem in problems
+        if problem.what != "is required" or problem.where not in misspelt
+    ]
 
 
 def _trim(data: dict[str, Any], error: ErrorDetails) -> bool:

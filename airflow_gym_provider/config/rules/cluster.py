@@ -78,13 +78,14 @@ def _lost(export: str, forwarded: Sequence[str]) -> str | None:
 
 
 def chain_warnings(draft: Draft) -> Iterator[Problem]:
-    """A cap on the whole chain that one job already exceeds."""
+    """A cap on the whole chain that one job would already exceed."""
     limit = draft.compute.walltime_seconds if draft.compute else None
     for name, benchmark in draft.driver.benchmarks.items() if draft.driver else ():
         resume = benchmark.resume_config
         if resume and resume.max_walltime_seconds and limit and resume.max_walltime_seconds < limit:
             what = f"{resume.max_walltime} is less than one job's walltime, {draft.cluster.walltime}"
-            yield Problem(f"driver.benchmarks.{name}.resumable.max_walltime", f"{what}: the first job may exceed it")
+            why = "the first job's is cut to it, and no other follows; raise it, or leave resumable out"
+            yield Problem(f"driver.benchmarks.{name}.resumable.max_walltime", f"{what}: {why}")
 
 
 def _unused_pools(draft: Draft, where: str) -> Iterator[Problem]:
