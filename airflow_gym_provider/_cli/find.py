@@ -33,7 +33,7 @@ from airflow_gym_provider.slurm.remote import Frames, RemoteScript
 _JOB_ID = re.compile(r"([0-9]{1,10})(?:;([A-Za-z0-9_][A-Za-z0-9_.-]*))?")
 _TIMEOUT = 300.0
 _BY_ID = """\
-_gym_dir=$(timeout 30 squeue {where}--noheader --states=all --jobs={job_id} --format=%Z 2>/dev/null | head -n 1)
+_gym_dir=$(timeout 30 squeue {where}--all --noheader --states=all --jobs={job_id} --format=%Z 2>/dev/null | head -n 1)
 [ -n "$_gym_dir" ] || _gym_dir=$(timeout 30 sacct {where}--noheader --parsable2 --allocations --jobs={job_id} \\
   --format=WorkDir 2>/dev/null | tail -n 1)
 """

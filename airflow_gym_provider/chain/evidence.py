@@ -12,7 +12,7 @@ from airflow_gym_provider.slurm.jobs import JobRef, JobStatus
 from airflow_gym_provider.slurm.queue import QueueRow, parse_squeue
 from airflow_gym_provider.slurm.remote import Frames
 from airflow_gym_provider.slurm.settling import Asked, settle
-from airflow_gym_provider.slurm.states import is_live
+from airflow_gym_provider.slurm.states import State, is_live
 from airflow_gym_provider.slurm.status import answer_problem
 from airflow_gym_provider.slurm.troubles import Problem, ProblemKind
 
@@ -64,18 +64,22 @@ def unrecorded(place: ChainPlace, recorded: Sequence[JobRef], clusters: Iterable
     """Jobs of this chain that its directory does not name, oldest first.
 
     Those with the chain's own name, whatever their state, unless they lie in another chain's run directory; and live
-    ones in the benchmark's directory with the job script's name, which somebody submitted by hand.
+    ones in the benchmark's directory with the job script's name, which somebody submitted by hand. Of one that a
+    federation gave to several clusters, the one that has it.
     """
     known = {ref.job_id for ref in recorded}  # alone: a federation's cluster may be asked under two names
-    found: dict[str, JobRef] = {}
+    seen: list[tuple[str | None, JobRow | QueueRow]] = []
     for rows in clusters:
-        seen: list[JobRow | QueueRow] = [*rows.by_name, *rows.queue]
-        for row in seen:
-            ours = row.name == place.job_name and not is_elsewhere(row.work_dir, place.job_dir)
-            by_hand = row.name == place.plain_name and row.work_dir == place.job_dir and is_live(row.state)
-            if (ours or by_hand) and row.base_id not in known:
-                ref = JobRef(row.base_id, rows.cluster, row.work_dir or place.job_dir)
-                found.setdefault(row.base_id, ref)
+        seen += [(rows.cluster, row) for row in rows.by_name]
+        seen += [(rows.cluster, row) for row in rows.queue]
+    standing = {row.base_id for _, row in seen if row.state != State.REVOKED}
+    found: dict[str, JobRef] = {}
+    for cluster, row in seen:
+        ours = row.name == place.job_name and not is_elsewhere(row.work_dir, place.job_dir)
+        by_hand = row.name == place.plain_name and row.work_dir == place.job_dir and is_live(row.state)
+        given_away = row.state == State.REVOKED and row.base_id in standing
+        if (ours or by_hand) and not given_away and row.base_id not in known:
+            found.setdefault(row.base_id, JobRef(row.base_id, cluster, row.work_dir or place.job_dir))
     return tuple(sorted(found.values(), key=lambda ref: int(ref.job_id)))
 
 

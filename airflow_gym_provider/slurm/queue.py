@@ -31,6 +31,10 @@ SQUEUE_FORMAT = SEPARATOR.join(["%i", "%T", "%M", "%l", "%S", "%V", "%N", "%r", 
 """The columns we ask for; the repeated id shows that a row is whole."""
 _STEADY_FORMAT = SEPARATOR.join(["%i", "%T", "%l", "%S", "%V", "%N", "%r", "%Z", "%j", "%i"])
 
+# Without it squeue leaves out the jobs of hidden partitions (Hidden=YES, or AllowGroups that the login has left) unless
+# their ids are given: a job that lives there would look like none.
+_HIDDEN_TOO = "--all"
+
 _SHAPE = TableShape(
     typed={"jobid": JOB_ID, "state": re.compile(r"\w*\+?"), "work_dir": FOLDER},
     free=("reason", "work_dir", "name"),
@@ -100,11 +104,12 @@ def squeue_of_user(cluster: str | None = None) -> str:
     """One squeue for the live jobs of whoever runs it, as bash words for a shell whose TZ is UTC0: slurmctld sends no
     other's. It prints the same for as long as no job changes: without the time that each has run, in the order of ids.
     """
-    return command_here("squeue", cluster, [f"--format={quote(_STEADY_FORMAT)}", "--sort=i", '--user="$EUID"'])
+    options = [f"--format={quote(_STEADY_FORMAT)}", "--sort=i", '--user="$EUID"']
+    return command_here("squeue", cluster, [_HIDDEN_TOO, *options])
 
 
 def _squeue(cluster: str | None, selection: str) -> str:
-    return command("squeue", cluster, ["--states=all", f"--format={quote(SQUEUE_FORMAT)}", selection])
+    return command("squeue", cluster, [_HIDDEN_TOO, "--states=all", f"--format={quote(SQUEUE_FORMAT)}", selection])
 
 
 def _row(cells: dict[str, str]) -> QueueRow:

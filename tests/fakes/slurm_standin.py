@@ -78,7 +78,7 @@ def changed(root: Path):
 
 def make_job(state: dict, fields: dict) -> dict:
     job = {"id": state["next"], "name": "x", "dir": "/", "state": "PENDING", "exit": "0:0", "elapsed": 0, "user": "me"}
-    job |= {"submit": time.time(), "sacct": True, "squeue": True, "cluster": "c1"} | fields
+    job |= {"submit": time.time(), "sacct": True, "squeue": True, "cluster": "c1", "hidden": False} | fields
     state["next"] = max(state["next"], job["id"]) + 1
     state["jobs"].append(job)
     return job
@@ -112,12 +112,14 @@ def sbatch(state: dict, argv: list[str], turn: dict) -> str:
 
 
 def squeue(state: dict, argv: list[str], turn: dict) -> str:
-    found, _ = options(argv, "states user format name clusters jobs noheader")
+    found, _ = options(argv, "all states user format name clusters jobs noheader")
+    told = "all" in found or "jobs" in found  # else it says nothing of hidden partitions, nor of what was given away
     if found.get("format") == "%Z":
         return "".join(f"{job['dir']}\n" for job in state["jobs"] if str(job["id"]) == found["jobs"])
     rows = [SEP.join("JOBID STATE TIME TIME_LIMIT START_TIME SUBMIT_TIME NODELIST REASON WORK_DIR NAME JOBID".split())]  # noqa: SIM905
     for job in state["jobs"]:
-        if named(job, found) and job["squeue"]:
+        hidden = job["hidden"] or job["state"] == "REVOKED"
+        if named(job, found) and job["squeue"] and (told or not hidden):
             word = job["squeue"] if isinstance(job["squeue"], str) else job["state"].split()[0]
             ran = f"0:{job['elapsed']:02}"
             cells = [

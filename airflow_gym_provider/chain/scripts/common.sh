@@ -99,8 +99,9 @@ gym_ask() {
   timeout -k 5 "$gym_query_seconds" env TZ=UTC0 "$@" </dev/null 2>&1
 }
 
-gym_squeue() { # CLUSTER NAMES
-  gym_ask squeue ${1:+"--clusters=$1"} --states=all "--user=$(id -u)" "--format=$gym_squeue_format" "--name=$2"
+# gym_squeue CLUSTER NAMES: with --all, for squeue leaves out what lives in a hidden partition unless its id is given.
+gym_squeue() {
+  gym_ask squeue ${1:+"--clusters=$1"} --all --states=all "--user=$(id -u)" "--format=$gym_squeue_format" "--name=$2"
 }
 
 gym_sacct() { # CLUSTER OPTION...
@@ -121,7 +122,7 @@ gym_has() {
 # gym_queue: the jobs of gym_name, and of gym_plain in gym_dir (an sbatch by hand), as lines "ID CLUSTER STATE".
 # gym_live: those that have not ended; gym_over: those of gym_name that have. Fails with the trouble in gym_trouble.
 gym_queue() {
-  local cluster rows id state dir name last more real read_on
+  local cluster rows id state dir name last more real read_on stands='' revoked=()
   gym_live='' gym_over='' gym_trouble=''
   real=$(cd "$gym_dir" 2>/dev/null && pwd -P)
   for cluster in "${gym_clusters[@]}"; do
@@ -152,6 +153,11 @@ gym_queue() {
         "$gym_plain") [ "$dir" = "$gym_dir" ] || [ "$dir" = "${real:-/}" ] || continue ;;
         *) continue ;;
       esac
+      if [ "$state" = REVOKED ]; then
+        revoked+=("$id ${cluster:--} $state")
+        continue
+      fi
+      stands+=$id$'\n'
       if ! gym_ended "$state"; then
         gym_live+="$id ${cluster:--} $state"$'\n'
       elif [ "$name" = "$gym_name" ]; then
@@ -162,6 +168,11 @@ gym_queue() {
       gym_trouble="squeue${cluster:+ on $cluster}: its answer could not be read: Resource temporarily unavailable"
       return 1
     fi
+  done
+  # Of a job that a federation gave to several clusters one has it; what the others say tells nothing beside that. Where
+  # it is not shown, they alone tell that there is one.
+  for state in "${revoked[@]}"; do
+    gym_has "${state%% *}" "$stands" || gym_live+=$state$'\n'
   done
 }
 

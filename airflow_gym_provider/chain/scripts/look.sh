@@ -77,8 +77,8 @@ gym_look_slurm() {
     gym_asked+="${cluster:--} "
     where=(${cluster:+"--clusters=$cluster"})
     frame cluster "$tag" "${cluster:--}"
-    framed squeue "$tag" "$gym_query_seconds" env TZ=UTC0 squeue "${where[@]}" --states=all "--user=$(id -u)" \
-      "--format=$gym_squeue_format" "--name=$gym_names$gym_plains"
+    framed squeue "$tag" "$gym_query_seconds" env TZ=UTC0 squeue "${where[@]}" --all --states=all \
+      "--user=$(id -u)" "--format=$gym_squeue_format" "--name=$gym_names$gym_plains"
     if [ -n "$gym_since" ]; then
       framed sacct-name "$tag" "$gym_query_seconds" env TZ=UTC0 sacct "${where[@]}" "${format[@]}" "--name=$gym_names" \
         "--starttime=$gym_since"

@@ -270,6 +270,7 @@ def test_a_job_that_only_lies_in_our_directory_is_not_ours_to_cancel(gym, slurm,
     assert sorted(slurm.live) == [101, 102, stranger]
     assert gym("cancel", 101).status == 0
     assert sorted(slurm.live) == [102, stranger]
+    assert [call["argv"] for call in slurm.calls("squeue") if "--all" not in call["argv"]] == []
 
 
 def test_a_directory_that_names_our_job_cannot_cancel_it(gym, slurm, queued, tmp_path):

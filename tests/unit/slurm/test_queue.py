@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_gym_provider.slurm import parse_squeue
-from airflow_gym_provider.slurm.queue import SQUEUE_FORMAT, squeue_by_name, squeue_command
+from airflow_gym_provider.slurm.queue import (
+    SQUEUE_FORMAT,
+    squeue_by_name,
+    squeue_command,
+    squeue_of_ids,
+    squeue_of_user,
+)
 
 FOLDER = Path(__file__).parents[2] / "data" / "slurm" / "22.05"
 LIVE = (FOLDER / "squeue-live.txt").read_text(encoding="utf-8")
@@ -55,11 +61,18 @@ def test_any_text_can_be_read(text: str) -> None:
 
 def test_our_own_commands() -> None:
     told = squeue_command(["7", "8"], "c2")
-    assert told.startswith("env TZ=UTC0 squeue --clusters=c2 --states=all --format=$'%i\\x1f%T")
+    assert told.startswith("env TZ=UTC0 squeue --clusters=c2 --all --states=all --format=$'%i\\x1f%T")
     assert told.endswith("--jobs=7,8")
     assert squeue_by_name(["gym-a b"]).endswith("--name='gym-a b'")
     assert SQUEUE_FORMAT.startswith("%i")
     assert SQUEUE_FORMAT.endswith("%i")
+
+
+@pytest.mark.parametrize(
+    "told", [squeue_command(["7"]), squeue_by_name(["gym-a"]), squeue_of_ids('"$1"'), squeue_of_user("c2")]
+)
+def test_every_question_is_about_hidden_partitions_too(told: str) -> None:
+    assert "--all" in told.split()
 
 
 @pytest.mark.parametrize("ids", [[], ["7;8"], ["7", "-1"], ["7 8"], [""], ["٣"]])
