@@ -15,6 +15,7 @@ from airflow_gym_provider.slurm.commands import check_cluster
 from airflow_gym_provider.slurm.queue import SQUEUE_FORMAT
 from airflow_gym_provider.slurm.remote import Answer, Frames, RemoteScript
 from airflow_gym_provider.slurm.tables import SEPARATOR
+from airflow_gym_provider.slurm.troubles import TROUBLE
 
 
 def program(
@@ -27,6 +28,7 @@ def program(
         "gym_separator": SEPARATOR,
         "gym_squeue_format": SQUEUE_FORMAT,
         "gym_sacct_format": ",".join(SACCT_FIELDS),
+        "gym_trouble_lines": TROUBLE,
         "gym_lock_seconds": str(timing.lock),
         "gym_sbatch_seconds": str(timing.sbatch),
         "gym_query_seconds": str(timing.query),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-__all__ = ["Problem", "ProblemKind", "damage", "table_problem", "tool_problem"]
+__all__ = ["TROUBLE", "Problem", "ProblemKind", "damage", "table_problem", "tool_problem"]
 
 
 class ProblemKind(StrEnum):
@@ -37,21 +37,25 @@ class Problem(str):
         return problem
 
 
-# The first that fits decides. Texts of Slurm 22.05 to 25.05 (src/common/slurm_errno.c and the tools' own).
+# The first that fits decides. Texts of Slurm 22.05 to 25.05 (src/common/slurm_errno.c and the tools' own), in lower
+# case and in what Python's expressions and those of POSIX have in common.
 _KINDS = (
-    (ProblemKind.ACCOUNTING_DISABLED, r"accounting storage is disabled"),
-    (ProblemKind.RATE_LIMITED, r"rate.?limit"),
-    (ProblemKind.UNKNOWN_CLUSTER, r"No cluster |invalid entry for --cluster"),
-    (ProblemKind.TIMED_OUT, r"timed? ?out"),
+    (ProblemKind.ACCOUNTING_DISABLED, "accounting storage is disabled"),
+    (ProblemKind.RATE_LIMITED, "rate.?limit"),
+    (ProblemKind.UNKNOWN_CLUSTER, "no cluster |invalid entry for --cluster"),
+    (ProblemKind.TIMED_OUT, "timed? ?out"),
     (
         ProblemKind.UNREACHABLE,
-        r"Connection refused|Unable to (?:contact|connect|establish|resolve)|connect(?:ion)? failure"
-        r"|persist(?:ent)?.conn|No route to host|talking to the database|Zero Bytes|Unexpected message|in standby mode"
-        r"|establish a configuration source",
+        "connection refused|unable to (contact|connect|establish|resolve)|connect(ion)? failure"
+        "|persist(ent)?.conn|no route to host|talking to the database|zero bytes|unexpected message|in standby mode"
+        "|establish a configuration source|slurmdbd: |dbd_[a-z_]+ failure|response (type|to message type)",
     ),
 )
+_ERROR = "s[a-z0-9_]+: (?:error|fatal): |slurm_[a-z0-9_]+ error: "
+TROUBLE = f"(^|\n)({_ERROR.replace('?:', '')})[^\n]*({'|'.join(pattern for _, pattern in _KINDS)})"
+"""For scripts: what finds a line of these kinds in a tool's standard error, put in lower case. POSIX, extended."""
 _NOT_KNOWN = re.compile(r"Invalid job id specified", re.IGNORECASE)
-_ERROR_LINE = re.compile(r"^(?:s\w+: (?:error|fatal): |slurm_\w+ error: )(.+)", re.MULTILINE)
+_ERROR_LINE = re.compile(f"^(?:{_ERROR})(.+)", re.MULTILINE | re.IGNORECASE)
 _HEADER = re.compile(r"^JOBID(RAW)?[\x1f|]", re.IGNORECASE | re.MULTILINE)
 _TIMEOUT_STATUSES = (124, 137)  # of timeout(1): it ended the tool, or had to kill it
 _ADVICE = (
@@ -65,17 +69,20 @@ def tool_problem(tool: str, status: int | None, stderr: str) -> Problem | None:
 
     `status` is its exit status, None when the connection ended before it was known. "Invalid job id specified" is an
     answer: slurmctld does not know that job. An exit status of 0 beside an error about the connection is none: some
-    releases of sacct print what they have and exit 0.
+    releases of sacct print what they have and exit 0. Lines that tell of no trouble we know ("Ignoring ControlMachine
+    since SlurmctldHost is set", at every call) take nothing from an answer that is whole, nor from that one.
     """
     if status is None:
         return Problem(f"{tool}: its answer was cut off", ProblemKind.CUT)
     if status in _TIMEOUT_STATUSES:
         return Problem(f"{tool}: no answer in time", ProblemKind.TIMED_OUT)
     errors = list(dict.fromkeys(line.strip() for line in _ERROR_LINE.findall(stderr)))
-    if tool == "squeue" and all(_NOT_KNOWN.search(line) for line in errors) and (errors or not status):
-        return None
     said = "; ".join(errors) or " ".join(stderr.split())
     kind = _kind(status, said)
+    if tool == "squeue" and kind is ProblemKind.OTHER and any(_NOT_KNOWN.search(line) for line in errors):
+        return None
+    if status and kind is ProblemKind.OTHER and (plain := _kind(status, stderr)) is not kind:
+        said, kind = " ".join(stderr.split()), plain  # what matters came without "error:", beside a line that does not
     if status == 0 and (not errors or kind is ProblemKind.OTHER):
         return None
     text = f"{_ADVICE} ({said})" if kind is ProblemKind.ACCOUNTING_DISABLED else said or f"exit status {status}"

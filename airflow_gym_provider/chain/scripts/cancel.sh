@@ -59,7 +59,7 @@ gym_cancel_blindly() {
   local said status
   [ -z "${gym_done[gym_index]}" ] || return 0
   gym_done[gym_index]=' '
-  said=$(gym_ask scancel "--user=$(id -un)" "--name=$gym_name")
+  said=$(gym_ask scancel "--user=$(id -un)" "--name=$gym_name" 2>&1)
   status=$?
   frame scancel "$gym_index" "$status"
   printf '%s\n' "$said"

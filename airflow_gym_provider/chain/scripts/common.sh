@@ -92,20 +92,38 @@ gym_lock() {
   flock -w "$gym_lock_seconds" "$1" || return $(($? > 1 ? 2 : 1))
 }
 
-# gym_ask COMMAND...: a question to Slurm, bounded in time. Errors come with the answer. Only in $( ): that shell gives up
-# our locks, for it outlives this one should this one be killed.
+# gym_ask COMMAND...: a question to Slurm, bounded in time. Only in $( ): that shell gives up our locks, for it outlives
+# this one should this one be killed.
 gym_ask() {
   exec 3<&- 6>&- 7>&- 8>&- 9>&-
-  timeout -k 5 "$gym_query_seconds" env TZ=UTC0 "$@" </dev/null 2>&1
+  timeout -k 5 "$gym_query_seconds" env TZ=UTC0 "$@" </dev/null
+}
+
+# gym_told COMMAND...: the same, in gym_rows its answer and in gym_said its standard error, by a pipe: a file would need
+# space. Fails, with something in gym_said, when nothing follows from the answer: by the rules of slurm/troubles.py.
+gym_told() {
+  local all said status
+  all=$(
+    exec 3<&- 6>&- 7>&- 8>&- 9>&-
+    { said=$(gym_ask "$@" 2>&1 >&4 4>&-); } 4>&1
+    status=$?
+    printf '\036%s' "$said"
+    exit "$status"
+  )
+  status=$?
+  gym_rows=${all%$'\036'*} gym_said=${all##*$'\036'}
+  if [ "$status" = 0 ] && ! [[ ${gym_said,,} =~ $gym_trouble_lines ]]; then return 0; fi
+  gym_said=${gym_said:-${gym_rows:-no answer}}
+  return 1
 }
 
 # gym_squeue CLUSTER NAMES: with --all, for squeue leaves out what lives in a hidden partition unless its id is given.
 gym_squeue() {
-  gym_ask squeue ${1:+"--clusters=$1"} --all --states=all "--user=$(id -u)" "--format=$gym_squeue_format" "--name=$2"
+  gym_told squeue ${1:+"--clusters=$1"} --all --states=all "--user=$(id -u)" "--format=$gym_squeue_format" "--name=$2"
 }
 
 gym_sacct() { # CLUSTER OPTION...
-  gym_ask sacct ${1:+"--clusters=$1"} "--delimiter=$gym_separator" --parsable2 --duplicates \
+  gym_told sacct ${1:+"--clusters=$1"} "--delimiter=$gym_separator" --parsable2 --duplicates \
     "--format=$gym_sacct_format" "${@:2}"
 }
 
@@ -122,17 +140,17 @@ gym_has() {
 # gym_queue: the jobs of gym_name, and of gym_plain in gym_dir (an sbatch by hand), as lines "ID CLUSTER STATE".
 # gym_live: those that have not ended; gym_over: those of gym_name that have. Fails with the trouble in gym_trouble.
 gym_queue() {
-  local cluster rows id state dir name last more real read_on stands='' revoked=()
+  local cluster id state dir name last more real read_on stands='' revoked=()
   gym_live='' gym_over='' gym_trouble=''
   real=$(cd "$gym_dir" 2>/dev/null && pwd -P)
   for cluster in "${gym_clusters[@]}"; do
-    if ! rows=$(gym_squeue "$cluster" "$gym_name,$gym_plain"); then
-      gym_trouble="squeue${cluster:+ on $cluster}: ${rows:-no answer}"
+    if ! gym_squeue "$cluster" "$gym_name,$gym_plain"; then
+      gym_trouble="squeue${cluster:+ on $cluster}: $gym_said"
       return 1
     fi
     # Silence is no answer: without its header this is not squeue that says there is no job.
-    if [[ $rows != *JOBID"$gym_separator"* ]]; then
-      gym_trouble="squeue${cluster:+ on $cluster}: exit status 0, but its answer lacks the header line: $rows"
+    if [[ $gym_rows != *JOBID"$gym_separator"* ]]; then
+      gym_trouble="squeue${cluster:+ on $cluster}: exit status 0, but its answer lacks the header line: $gym_rows"
       return 1
     fi
     read_on=0
@@ -163,7 +181,7 @@ gym_queue() {
       elif [ "$name" = "$gym_name" ]; then
         gym_over+="$id ${cluster:--} $state"$'\n'
       fi
-    done < <(printf '%s\n' "$rows")
+    done < <(printf '%s\n' "$gym_rows")
     if [ "$read_on" = 0 ]; then # no process was to be had that hands them over
       gym_trouble="squeue${cluster:+ on $cluster}: its answer could not be read: Resource temporarily unavailable"
       return 1
@@ -236,5 +254,5 @@ gym_mark() {
 
 # gym_scancel CLUSTER ID...
 gym_scancel() {
-  gym_ask scancel ${1:+"--clusters=$1"} "${@:2}"
+  gym_ask scancel ${1:+"--clusters=$1"} "${@:2}" 2>&1
 }

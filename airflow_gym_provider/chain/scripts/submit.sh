@@ -159,12 +159,13 @@ gym_wait() { # SECONDS
 
 # gym_in_accounting SINCE: look for an unrecorded job of our name that ended already. Fails, and says why, unless none is.
 gym_in_accounting() {
-  local cluster rows id state dir name last more
+  local cluster id state dir name last more
   for cluster in "${gym_clusters[@]}"; do
-    if ! rows=$(gym_sacct "$cluster" "--name=$gym_name" "--starttime=$(gym_utc "$1")") ||
-      [[ $rows == *error:* || $rows != JobID* && $rows != *$'\n'JobID* ]]; then
-      [[ $rows != *"storage is disabled"* ]] || continue
-      gym_message="a submission was cut off, and sacct cannot say what came of it: $rows" gym_tell wait "$gym_quiet_seconds"
+    if ! gym_sacct "$cluster" "--name=$gym_name" "--starttime=$(gym_utc "$1")" ||
+      [[ $gym_rows != JobID* && $gym_rows != *$'\n'JobID* ]]; then
+      [[ $gym_said != *"storage is disabled"* ]] || continue
+      gym_message="a submission was cut off, and sacct cannot say what came of it: ${gym_said:-$gym_rows}"
+      gym_tell wait "$gym_quiet_seconds"
       return 1
     fi
     while IFS=$gym_separator read -r id state _ _ _ _ _ _ _ _ _ dir name last more; do
@@ -176,7 +177,7 @@ gym_in_accounting() {
       fi
       id=${id%%+*}
       if [[ $id =~ ^[0-9]+$ ]] && ! gym_elsewhere "$dir"; then gym_over+="$id ${cluster:--}"$'\n'; fi
-    done < <(printf '%s\n' "$rows")
+    done < <(printf '%s\n' "$gym_rows")
   done
   gym_write_found
 }

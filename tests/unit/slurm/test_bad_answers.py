@@ -17,10 +17,13 @@ from hypothesis import strategies as st
 
 from airflow_gym_provider.chain.cancel import read_cancels
 from airflow_gym_provider.chain.evidence import cluster_rows, known_job
+from airflow_gym_provider.jobscript.quoting import quote
 from airflow_gym_provider.slurm import JobRef, JobStatus, parse_status, read_sbatch
 from airflow_gym_provider.slurm.refusals import SbatchAnswer
 from airflow_gym_provider.slurm.remote import Answer, Frame, Frames, RemoteScript
+from airflow_gym_provider.slurm.status import answer_problem
 from airflow_gym_provider.slurm.tables import SEPARATOR
+from airflow_gym_provider.slurm.troubles import TROUBLE, ProblemKind
 
 ROOT = Path(__file__).parents[3]
 TABLE = yaml.safe_load((ROOT / "tests" / "data" / "slurm" / "answers.yaml").read_text(encoding="utf-8"))
@@ -45,6 +48,11 @@ def seen(value: str) -> str:
 
 def parts(answer: Any) -> tuple[str, int, str]:
     return (answer, 0, "") if isinstance(answer, str) else tuple(answer)
+
+
+def noise(tool: str) -> str:
+    """What a client of 22.05 says at every call where slurm.conf still has an old name: an error that is none."""
+    return f"{tool}: error: Ignoring ControlMachine since SlurmctldHost is set.\n"
 
 
 def frames(squeue: tuple[str, int, str], sacct: tuple[str, int, str]) -> Frames:
@@ -73,45 +81,66 @@ def both_ways(answer: Frames) -> str:
     return found.pop()
 
 
+@pytest.mark.parametrize("noisy", [False, True])
 @pytest.mark.parametrize("case", TABLE["status"])
-def test_a_spoilt_answer_gives_the_same_result_or_a_clear_trouble(case: str) -> None:
+def test_a_spoilt_answer_gives_the_same_result_or_a_clear_trouble(case: str, noisy: bool) -> None:
     squeue, sacct, means, _ = TABLE["status"][case]
-    answer = frames(*((seen(table), status, stderr) for table, status, stderr in (parts(squeue), parts(sacct))))
+    told = {"squeue": parts(squeue), "sacct": parts(sacct)}
+    answer = frames(*((seen(table), rc, noise(tool) * noisy + err) for tool, (table, rc, err) in told.items()))
     assert both_ways(answer) == {"PREEMPTED-unsure": "unknown"}.get(means, means)
     if means == "unknown" and "HIBERNATING" not in sacct:
         assert all(problem.startswith(("squeue: ", "sacct: ")) for problem in parse_status([REF], answer).problems)
         assert parse_status([REF], answer).problems
 
 
-def test_a_submission_takes_no_spoilt_answer_for_an_empty_queue(tmp_path: Path) -> None:
-    """gym_queue of the real script in one real bash, for every answer of the table."""
-    cases = list(TABLE["status"])
-    for index, case in enumerate(cases):
-        table, status, stderr = parts(TABLE["status"][case][0])
-        (tmp_path / str(index)).write_bytes(
-            (stderr + "\n" * bool(stderr) + text(table)).encode("utf-8", "surrogateescape")
-        )
+def in_bash(tmp_path: Path, tool: str, answers: dict[str, Any], noisy: bool, judge: list[str]) -> dict[str, str]:
+    """What the real scripts in one real bash make of each answer of `tool`: the one frame that `judge` prints."""
+    for index, (table, status, stderr) in enumerate(map(parts, answers.values())):
+        (tmp_path / str(index)).write_bytes(text(table).encode("utf-8", "surrogateescape"))
+        (tmp_path / f"{index}.err").write_text(noise(tool) * noisy + stderr)
         (tmp_path / f"{index}.rc").write_text(str(status))
-    common = (ROOT / "airflow_gym_provider" / "chain" / "scripts" / "common.sh").read_text(encoding="utf-8")
+    scripts = ROOT / "airflow_gym_provider" / "chain" / "scripts"
     lines = [
-        common,
+        *((scripts / name).read_text(encoding="utf-8") for name in ("common.sh", "submit.sh")),
         f"gym_separator=$'\\x1f' gym_clusters=('') gym_dir=/w gym_name={NAME} gym_plain=gym-x",
+        f"gym_trouble_lines={quote(TROUBLE)}",
         f"cd {shlex.quote(str(tmp_path))}",
-        'gym_squeue() { cat "$index"; return "$(cat "$index.rc")"; }',
-        f"for index in {{0..{len(cases) - 1}}}; do",
-        '  if ! gym_queue; then frame doubt; elif [ -n "$gym_live" ]; then frame live; else frame gone; fi',
+        'timeout() { cat "$index"; cat "$index.err" >&2; return "$(cat "$index.rc")"; }',
+        f"for index in {{0..{len(answers) - 1}}}; do",
+        *judge,
         "done",
     ]
     script = RemoteScript.build("\n".join(lines), needs=())
     done = subprocess.run(["bash", "-s"], input=script.text.encode(), capture_output=True, check=True)
-    found = [frame.name for frame in script.frames(done.stdout.decode())]
-    assert dict(zip(cases, found, strict=True)) == {case: TABLE["status"][case][3] for case in cases}
+    return dict(zip(answers, (frame.name for frame in script.frames(done.stdout.decode())), strict=True))
 
 
+@pytest.mark.parametrize("noisy", [False, True])
+def test_a_submission_takes_no_spoilt_answer_for_an_empty_queue(tmp_path: Path, noisy: bool) -> None:
+    answers = {case: row[0] for case, row in TABLE["status"].items()}
+    judge = ['  if ! gym_queue; then frame doubt; elif [ -n "$gym_live" ]; then frame live; else frame gone; fi']
+    found = in_bash(tmp_path, "squeue", answers, noisy, judge)
+    assert found == {case: TABLE["status"][case][3] for case in TABLE["status"]}
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_a_submission_believes_of_accounting_what_a_look_believes(tmp_path: Path, noisy: bool) -> None:
+    answers = {case: row[1] for case, row in TABLE["status"].items()}
+    judge = ["  gym_tell() { frame doubt; }", "  gym_write_found() { frame believed; }", "  gym_in_accounting 0"]
+    found = in_bash(tmp_path, "sacct", answers, noisy, judge)
+    doubted = {"capitals of another release", "fewer columns of another release"}  # scripts read their own ones alone
+    for case, (table, status, stderr) in ((case, parts(answer)) for case, answer in answers.items()):
+        problem = answer_problem("sacct", status, noise("sacct") * noisy + stderr, seen(table))
+        if problem is not None and problem.kind is not ProblemKind.ACCOUNTING_DISABLED:
+            doubted.add(case)
+    assert found == {case: "doubt" if case in doubted else "believed" for case in answers}
+
+
+@pytest.mark.parametrize("noisy", [False, True])
 @pytest.mark.parametrize("case", TABLE["sbatch"])
-def test_what_sbatch_says_is_a_job_or_none_or_unsure(case: str) -> None:
+def test_what_sbatch_says_is_a_job_or_none_or_unsure(case: str, noisy: bool) -> None:
     stdout, stderr, status, means = TABLE["sbatch"][case]
-    answer = read_sbatch(Answer(status, seen(stdout), seen(stderr)))
+    answer = read_sbatch(Answer(status, seen(stdout), noise("sbatch") * noisy + seen(stderr)))
     found = (
         f"{answer.job_id}{';' * bool(answer.cluster)}{answer.cluster or ''}"
         if isinstance(answer, SbatchAnswer)
@@ -120,12 +149,13 @@ def test_what_sbatch_says_is_a_job_or_none_or_unsure(case: str) -> None:
     assert found == means
 
 
+@pytest.mark.parametrize("noisy", [False, True])
 @pytest.mark.parametrize("case", TABLE["scancel"])
-def test_what_scancel_says_is_an_end_or_trouble(case: str) -> None:
+def test_what_scancel_says_is_an_end_or_trouble(case: str, noisy: bool) -> None:
     said, status, means = TABLE["scancel"][case]
     script = RemoteScript.build("", needs=())
     mark = f"\n@@{script.nonce}"
-    told = f"{mark} scancel 0 {status} 12\n{seen(said)}\n{mark} end 0\n"
+    told = f"{mark} scancel 0 {status} 12\n{noise('scancel') * noisy}{seen(said)}\n{mark} end 0\n"
     report = read_cancels(script, Answer(0, told, ""), 1)[0]
     assert [bool(report.cancelled), bool(report.ended), bool(report.trouble)] == means
 

@@ -13,6 +13,8 @@ from airflow_gym_provider.slurm.troubles import ProblemKind, table_problem, tool
 
 CAPTURED = (Path(__file__).parents[2] / "data" / "slurm" / "22.05" / "down.txt").read_text(encoding="utf-8")
 CASES = re.findall(r"^## (\w+) rc (\d+): (\w+)\n(.*?)(?=^## |\Z)", CAPTURED, re.MULTILINE | re.DOTALL)
+NOISE = "squeue: error: Ignoring ControlMachine since SlurmctldHost is set.\n"
+UNKNOWN_ID = "slurm_load_jobs error: Invalid job id specified\n"
 
 
 @pytest.mark.parametrize(("tool", "status", "kind", "stderr"), CASES)
@@ -33,6 +35,12 @@ def test_captured_troubles(tool: str, status: str, kind: str, stderr: str) -> No
         ("sacct", 0, "sacct: error: Problem talking to the database: Connection refused", ProblemKind.UNREACHABLE),
         ("sacct", 124, "", ProblemKind.TIMED_OUT),
         ("sacct", 127, "timeout: failed to run command 'sacct': No such file or directory", ProblemKind.NO_TOOL),
+        ("sacct", 1, NOISE + "Slurm accounting storage is disabled", ProblemKind.ACCOUNTING_DISABLED),
+        ("squeue", 1, NOISE + UNKNOWN_ID + "slurm_load_jobs error: Socket timed out", ProblemKind.TIMED_OUT),
+        ("squeue", 1, NOISE, ProblemKind.OTHER),
+        ("sacct", 0, "sacct: error: slurmdbd: Unknown error 1021", ProblemKind.UNREACHABLE),
+        ("sacct", 0, "sacct: error: slurmdbd: Operation not permitted", ProblemKind.UNREACHABLE),
+        ("sacct", 0, "sacct: error: DBD_GET_JOBS_COND failure: Unspecified error", ProblemKind.UNREACHABLE),
         ("squeue", None, "", ProblemKind.CUT),
         ("squeue", 1, "", ProblemKind.OTHER),
         ("sacct", 1, "slurm_load_jobs error: Invalid job id specified", ProblemKind.OTHER),
@@ -50,7 +58,10 @@ def test_kinds(tool: str, status: int | None, stderr: str, kind: ProblemKind) ->
         ("squeue", 0, ""),
         ("sacct", 0, "Welcome, connection refused on Mondays"),
         ("sacct", 0, "sacct: error: something about fonts"),
-        ("squeue", 1, "slurm_load_jobs error: Invalid job id specified\n"),
+        ("squeue", 1, UNKNOWN_ID),
+        ("squeue", 1, NOISE + UNKNOWN_ID),
+        ("squeue", 1, UNKNOWN_ID + NOISE),
+        ("squeue", 0, NOISE),
     ],
 )
 def test_answers_to_rely_on(tool: str, status: int, stderr: str) -> None:
