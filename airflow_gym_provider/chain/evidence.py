@@ -19,7 +19,9 @@ from airflow_gym_provider.slurm.troubles import Problem, ProblemKind
 
 @dataclass(frozen=True)
 class ClusterRows:
-    """What one cluster (None: the default one) answered: rows of squeue, of sacct by id and by name, and troubles."""
+    """What one cluster (None: the default one) answered: rows of squeue, of sacct by id and by name, and the trouble of
+    each (`names`: of sacct by name).
+    """
 
     cluster: str | None
     queue: tuple[QueueRow, ...] = ()
@@ -27,21 +29,22 @@ class ClusterRows:
     by_name: tuple[JobRow, ...] = ()
     squeue: Problem | None = None
     sacct: Problem | None = None
+    names: Problem | None = None
 
     @property
     def problems(self) -> tuple[Problem, ...]:
         """What kept either tool from answering."""
-        return tuple(problem for problem in (self.squeue, self.sacct) if problem is not None)
+        return tuple(problem for problem in (self.squeue, self.sacct, self.names) if problem is not None)
 
     @property
     def accounting(self) -> bool:
         """Whether the site keeps accounts."""
-        return self.sacct is None or self.sacct.kind is not ProblemKind.ACCOUNTING_DISABLED
+        return all(problem.kind is not ProblemKind.ACCOUNTING_DISABLED for problem in self.problems)
 
     @property
     def silent_about_names(self) -> bool:
         """Whether a job of ours may exist there that was not shown."""
-        return self.squeue is not None or (self.sacct is not None and self.accounting)
+        return self.squeue is not None or (self.names is not None and self.accounting)
 
 
 def cluster_rows(frames: Frames) -> list[ClusterRows]:
@@ -49,15 +52,20 @@ def cluster_rows(frames: Frames) -> list[ClusterRows]:
     return [_cluster(frames, frame.arg(0), frame.arg(1)) for frame in frames.named("cluster")]
 
 
-def known_job(ref: JobRef, clusters: Iterable[ClusterRows]) -> JobStatus:
-    """The status of `ref`, from its own cluster's rows. Unknown when that cluster was not asked."""
+def known_job(ref: JobRef, clusters: Iterable[ClusterRows], *, recorded: bool = True) -> JobStatus:
+    """The status of `ref`, from its own cluster's rows. Unknown when that cluster was not asked.
+
+    `recorded`: sacct was asked for its id, and that answer alone decides: the question by name, over a range of time,
+    is slow at some sites and refused at others, for as long as the run lasts. Of other jobs that one alone tells.
+    """
     rows = next((rows for rows in clusters if rows.cluster == ref.cluster), None)
     if rows is None:
         return JobStatus(ref)
     records = [row for row in rows.by_id if row.base_id == ref.job_id]
     records = records or [row for row in rows.by_name if row.base_id == ref.job_id]
     queue = [row for row in rows.queue if row.base_id == ref.job_id]
-    return settle(ref, queue, records, Asked(rows.squeue is None, rows.sacct is None, rows.accounting))
+    trouble = rows.sacct if recorded else rows.names
+    return settle(ref, queue, records, Asked(rows.squeue is None, trouble is None, rows.accounting))
 
 
 def unrecorded(place: ChainPlace, recorded: Sequence[JobRef], clusters: Iterable[ClusterRows]) -> tuple[JobRef, ...]:
@@ -85,23 +93,26 @@ def unrecorded(place: ChainPlace, recorded: Sequence[JobRef], clusters: Iterable
 
 def _cluster(frames: Frames, tag: str, name: str) -> ClusterRows:
     queue, squeue = _answer(frames, "squeue", "squeue", tag)
-    by_id, by_id_trouble = _answer(frames, "sacct", "sacct", tag)
-    by_name, by_name_trouble = _answer(frames, "sacct-name", "sacct", tag)
+    by_id, sacct = _answer(frames, "sacct", "sacct", tag)
+    by_name, names = _answer(frames, "sacct-name", "sacct", tag)
     return ClusterRows(
         None if name == "-" else name,
         tuple(parse_squeue(queue)),
         tuple(parse_sacct(by_id)),
         tuple(parse_sacct(by_name)),
         squeue,
-        by_id_trouble or by_name_trouble,
+        sacct,
+        names,
     )
 
 
 def _answer(frames: Frames, name: str, tool: str, tag: str) -> tuple[str, Problem | None]:
-    """What the tool printed, and what is wrong with it. A question that was not put is well answered."""
+    """What the tool printed, and what is wrong with it. A question that was not put is well answered; of one that was
+    put again, the last answer counts.
+    """
     texts = [frame.text for frame in frames.named(name) if frame.arg(0) == tag]
     ends = [frame for frame in frames.named(f"{name}.end") if frame.arg(0) == tag]
     if not texts:
         return "", None
-    status = int(ends[0].arg(1)) if ends and ends[0].arg(1).isdecimal() else None
-    return texts[0], answer_problem(tool, status, ends[0].text if ends else "", texts[0])
+    status = int(ends[-1].arg(1)) if ends and ends[-1].arg(1).isdecimal() else None
+    return texts[-1], answer_problem(tool, status, ends[-1].text if ends else "", texts[-1])

@@ -128,7 +128,7 @@ def read_look(
         exists,
         chains,
         all(rows.squeue is None for rows in clusters),
-        all(rows.sacct is None for rows in clusters),
+        all(rows.sacct is None and rows.names is None for rows in clusters),
         tuple(problems),
     )
 
@@ -161,7 +161,10 @@ def _chain(
         Seen(files.text("chain"), files.text("marks")),
         tuple(ref.job_id for ref in refs),
         tuple(ref.key for ref in found),
-        tuple(known_job(ref, clusters) for ref in (*refs, *found)),
+        (
+            *(known_job(ref, clusters) for ref in refs),
+            *(known_job(ref, clusters, recorded=False) for ref in found),
+        ),
         _marks(files.text("marks")),
         _wait(files, len(refs), bool(found), clusters, timing),
         files.number("walltime"),

@@ -27,14 +27,15 @@ frame() {
 }
 
 # framed NAME TAG SECONDS COMMAND...: its stdout as frame NAME TAG, then its status and stderr as frame NAME.end TAG STATUS.
+# The stderr stays in _gym_said.
 framed() {
-  local name=$1 tag=$2 limit=$3 err status
+  local name=$1 tag=$2 limit=$3 status
   shift 3
   frame "$name" "$tag"
-  { err=$(timeout -k 5 "$limit" "$@" 2>&1 >&4 4>&- 3<&- </dev/null); } 4>&1
+  { _gym_said=$(timeout -k 5 "$limit" "$@" 2>&1 >&4 4>&- 3<&- </dev/null); } 4>&1
   status=$?
   frame "$name.end" "$tag" "$status"
-  printf '%s\n' "$err"
+  printf '%s\n' "$_gym_said"
 }
 
 # aside NAME SECONDS COMMAND...: run it in a process of its own, which is given up, and killed, when it takes longer: a

@@ -5,9 +5,11 @@ that folder, plan what goes wrong and read what happened with the class `Standin
 and refuses all others, so that a new one is noticed.
 """
 
+import calendar
 import contextlib
 import fcntl
 import json
+import math
 import os
 import shlex
 import sys
@@ -52,7 +54,8 @@ class Standin:
     def plan(self, tool: str, *turns: dict, always: bool = False, late: float = 0) -> None:
         """What the next calls of `tool` do: rc, stdout, before (on stdout), stderr, delay, creates and job (sbatch).
 
-        `always`: the first turn holds for ever. `late`: seconds before every call reaches the cluster.
+        `always`: the first turn holds for ever. `late`: seconds before every call reaches the cluster. A turn that has
+        `only` is for calls with an option that begins so.
         """
         with changed(self.root) as state:
             state["plan"][tool] = {"turns": list(turns), "always": always, "late": late}
@@ -60,6 +63,11 @@ class Standin:
     def set(self, job_id: int, **fields: object) -> None:
         with changed(self.root) as state:
             next(job for job in state["jobs"] if job["id"] == job_id).update(fields)
+
+    def limit_range(self, seconds: float) -> None:
+        """MaxQueryTimeRange of slurmdbd: what is asked about without ids may reach no further back."""
+        with changed(self.root) as state:
+            state["range"] = seconds
 
     def add(self, **fields: object) -> int:
         with changed(self.root) as state:
@@ -141,6 +149,10 @@ def squeue(state: dict, argv: list[str], turn: dict) -> str:
 
 def sacct(state: dict, argv: list[str], turn: dict) -> str:
     found, _ = options(argv, "delimiter parsable2 duplicates format jobs name starttime clusters")
+    start = calendar.timegm(time.strptime(found["starttime"], "%Y-%m-%dT%H:%M:%S")) if "starttime" in found else 0
+    if "jobs" not in found and time.time() - start > state.get("range", math.inf):
+        turn.update(rc=1, stderr="sacct: error: slurmdbd: Too wide of a date range in query\n")
+        return ""
     rows = [found["delimiter"].join(found["format"].split(","))]
     for job in state["jobs"]:
         by_id = "jobs" not in found or str(job["id"]) in found["jobs"].split(",")
@@ -180,8 +192,10 @@ def main() -> None:
     time.sleep(json.loads((root / "state.json").read_text())["plan"].get(tool, {}).get("late", 0))
     with changed(root) as state:
         plan = state["plan"].get(tool, {"turns": []})
-        turn = plan["turns"][0] if plan["turns"] else {}
-        if plan["turns"] and not plan.get("always"):
+        turn = dict(plan["turns"][0]) if plan["turns"] else {}
+        if not any(word.startswith(turn.get("only", "")) for word in [*argv, ""]):
+            turn = {}
+        elif plan["turns"] and not plan.get("always"):
             plan["turns"].pop(0)
         env = {k: v for k, v in os.environ.items() if k.startswith(("SLURM", "SBATCH", "SQUEUE", "SACCT", "LC_"))}
         call = {"tool": tool, "argv": argv, "time": time.time(), "env": env, "cwd": str(Path.cwd())}

@@ -129,6 +129,24 @@ gym_sacct() { # CLUSTER OPTION...
 
 gym_utc() { TZ=UTC0 date -d "@$1" +%Y-%m-%dT%H:%M:%S; }
 
+# gym_from EPOCH COMMAND...: COMMAND with a --starttime, which leaves what was said to it in gym_said. Where slurmdbd takes
+# no question over a range that long (MaxQueryTimeRange) from a later start: squeue shows what lives all the same, and who
+# may not ask about an older end has to do without.
+gym_from() {
+  local start=$1 later now status
+  now=$(gym_now)
+  "${@:2}" "--starttime=$(gym_utc "$start")"
+  status=$?
+  for later in 30 7 1; do
+    later=$((now - later * 86400 + 600)) # a bit less, for it takes time until slurmdbd compares
+    [[ $later -gt $start && $gym_said == *"Too wide of a date range"* ]] || continue
+    start=$later
+    "${@:2}" "--starttime=$(gym_utc "$start")"
+    status=$?
+  done
+  return "$status"
+}
+
 # gym_has WORD LINES: whether one of the lines begins with that word.
 gym_has() {
   case $'\n'$2$'\n' in

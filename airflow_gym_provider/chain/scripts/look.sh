@@ -14,7 +14,7 @@ gym_look_run() {
     return 1
   elif [ "$owner" = "$gym_owner" ]; then
     gym_say_run ours ''
-    gym_since=$(gym_utc $(($(stat -c %Y "$gym_run/.gym_owner") - 3600)))
+    gym_since=$(($(stat -c %Y "$gym_run/.gym_owner") - 3600))
   elif [ -z "$owner" ] && gym_unused; then
     gym_say_run absent ''
   else
@@ -80,8 +80,7 @@ gym_look_slurm() {
     framed squeue "$tag" "$gym_query_seconds" env TZ=UTC0 squeue "${where[@]}" --all --states=all \
       "--user=$(id -u)" "--format=$gym_squeue_format" "--name=$gym_names$gym_plains"
     if [ -n "$gym_since" ]; then
-      framed sacct-name "$tag" "$gym_query_seconds" env TZ=UTC0 sacct "${where[@]}" "${format[@]}" "--name=$gym_names" \
-        "--starttime=$gym_since"
+      gym_from "$gym_since" gym_look_names "$tag" sacct "${where[@]}" "${format[@]}" "--name=$gym_names"
     fi
     if [ -n "${gym_ids[${cluster:--}]}" ]; then
       framed sacct "$tag" "$gym_query_seconds" env TZ=UTC0 sacct "${where[@]}" "${format[@]}" \
@@ -89,6 +88,11 @@ gym_look_slurm() {
     fi
     tag=$((tag + 1))
   done
+}
+
+gym_look_names() { # TAG COMMAND...
+  framed sacct-name "$1" "$gym_query_seconds" env TZ=UTC0 "${@:2}"
+  gym_said=$_gym_said
 }
 
 # gym_tidy: what a submission that was killed has left in the directory of the benchmark whose gym_ settings are set now,

@@ -161,7 +161,7 @@ gym_wait() { # SECONDS
 gym_in_accounting() {
   local cluster id state dir name last more
   for cluster in "${gym_clusters[@]}"; do
-    if ! gym_sacct "$cluster" "--name=$gym_name" "--starttime=$(gym_utc "$1")" ||
+    if ! gym_from "$1" gym_sacct "$cluster" "--name=$gym_name" ||
       [[ $gym_rows != JobID* && $gym_rows != *$'\n'JobID* ]]; then
       [[ $gym_said != *"storage is disabled"* ]] || continue
       gym_message="a submission was cut off, and sacct cannot say what came of it: ${gym_said:-$gym_rows}"
