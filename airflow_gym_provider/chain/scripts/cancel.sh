@@ -4,7 +4,7 @@
 # gym_cancel_known: the ids the caller gave, else the last one of a chain of ours. Marked before: a look must know that it was us.
 gym_cancel_known() {
   if [ "${#gym_given[@]}" = 0 ] && gym_own "$gym_dir"; then
-    mapfile -t gym_given < <(gym_read "$gym_dir/.gym_job_chain" 2>/dev/null | grep -Eo '^[0-9]+' | grep -Ex '[0-9]{1,10}' |
+    mapfile -t gym_given < <(gym_read "$gym_dir/.gym_job_chain" 2>/dev/null | grep -Eo '^[0-9]+' | grep -Ex '[1-9][0-9]{0,9}' |
       tail -n 1)
   fi
   gym_cancel "${gym_given[@]}"

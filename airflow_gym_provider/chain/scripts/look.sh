@@ -37,7 +37,7 @@ gym_look() {
   gym_show task .gym_task
   [ ! -r "$gym_dir/.gym_asked" ] || gym_show asked .gym_asked # not for others who look
   while IFS=$' ;\r' read -r id _; do
-    [[ $id =~ ^[0-9]{1,10}$ ]] || continue
+    [[ $id =~ ^[1-9][0-9]{0,9}$ ]] || continue # a 0 would have the whole question refused
     cluster=$(gym_cluster_of "$id")
     gym_ids[${cluster:--}]+=${gym_ids[${cluster:--}]:+,}$id
   done < <(gym_read "$gym_dir/.gym_job_chain" 2>/dev/null)

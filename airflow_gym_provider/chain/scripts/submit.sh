@@ -129,7 +129,7 @@ gym_write_found() {
 gym_had_its_job() {
   local id cluster
   [ -n "$gym_once" ] || return 1
-  id=$(printf '%s\n' "$gym_chain" | grep -Eo '^[0-9]+' | tail -n 1)
+  id=$(printf '%s\n' "$gym_chain" | grep -Eo '^[1-9][0-9]*' | tail -n 1)
   [ -n "$id" ] || return 1
   cluster=$(gym_cluster_of "$id")
   gym_in_flight || rm -f "$gym_dir/.gym_intent" "$gym_dir/.gym_sbatch.err"
@@ -235,14 +235,16 @@ gym_sbatch() {
   return "$1"
 }
 
-# gym_job_id TEXT: the last line that is an answer of sbatch; how many there were in gym_ids.
+# gym_job_id TEXT: the last line that is an answer of sbatch; how many there were in gym_ids. No job has the number 0, nor
+# one that Slurm keeps for "none" and "all" (2^32 - 2 and more).
 gym_job_id() {
   local line
   gym_id='' gym_cluster='-' gym_ids=0
   while IFS= read -r line; do
     line=${line%$'\r'}
-    if [[ $line =~ ^([0-9]+)(\;([A-Za-z0-9_.-]+))?$ ]] ||
-      [[ $line =~ ^Submitted\ batch\ job\ ([0-9]+)(\ on\ cluster\ ([A-Za-z0-9_.-]+))?$ ]]; then
+    if [[ $line =~ ^([1-9][0-9]{0,9})(\;([A-Za-z0-9_.-]+))?$ ||
+      $line =~ ^Submitted\ batch\ job\ ([1-9][0-9]{0,9})(\ on\ cluster\ ([A-Za-z0-9_.-]+))?$ ]] &&
+      [ "${BASH_REMATCH[1]}" -lt 4294967294 ]; then
       gym_id=${BASH_REMATCH[1]} gym_cluster=${BASH_REMATCH[3]:--} gym_ids=$((gym_ids + 1))
     fi
   done < <(printf '%s\n' "$1")

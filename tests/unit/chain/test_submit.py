@@ -202,6 +202,9 @@ def test_one_benchmarks_failure_shifts_nobody_elses_id(tmp_path, slurm):
         ({"stderr": "sbatch: warning: can't honor --ntasks-per-node\n"}, "101", None),
         ({"stdout": "42\n{id}\n"}, "101", None),
         ({"stdout": "no number at all\n"}, "101", None),
+        ({"stdout": "0\n"}, "101", None),
+        ({"stdout": "4294967294\n"}, "101", None),
+        ({"stdout": "0123\n"}, "101", None),
     ],
 )
 def test_the_answer_is_found_among_banners_and_warnings(chains, slurm, turn, job_id, cluster):

@@ -149,6 +149,23 @@ def test_what_sbatch_says_is_a_job_or_none_or_unsure(case: str, noisy: bool) -> 
     assert found == means
 
 
+def test_a_submission_reads_of_sbatch_what_the_task_reads(tmp_path: Path) -> None:
+    """gym_job_id and the judges after it, for every answer of the table: one job, a refusal, or neither."""
+    answers = {case: (row[0], row[2], row[1]) for case, row in TABLE["sbatch"].items()}
+    judge = [
+        '  said=$(cat "$index.err") rc=$(cat "$index.rc")',
+        '  gym_job_id "$(cat "$index")"',
+        '  if [ "$rc" = 0 ] && [ "$gym_ids" = 1 ]; then frame "$gym_id;${gym_cluster#-}"',
+        '  elif gym_refused "$rc" "$said"; then frame refused; else frame unsure; fi',
+    ]
+    found = in_bash(tmp_path, "sbatch", answers, False, judge)
+    means = {case: row[3] for case, row in TABLE["sbatch"].items()}
+    told = {"permanent": "refused", "later": "refused", "unsure": "unsure"}
+    expected = {case: told.get(kind, kind if ";" in kind else f"{kind};") for case, kind in means.items()}
+    # Bash passes no NUL on, to the task neither. Whoever says "invalid" has made no job, though why is left to people.
+    assert found == expected | {"a NUL": "12;", "a wrapper's refusal": "refused"}
+
+
 @pytest.mark.parametrize("noisy", [False, True])
 @pytest.mark.parametrize("case", TABLE["scancel"])
 def test_what_scancel_says_is_an_end_or_trouble(case: str, noisy: bool) -> None:
