@@ -32,7 +32,7 @@ from airflow_gym_provider.hooks.missing import given_connection
 from airflow_gym_provider.hooks.sessions import Sessions
 from airflow_gym_provider.hooks.settings import DEFAULT_POLL_FLOOR, SshSettings
 from airflow_gym_provider.hooks.shell import Shell, ShellEndedError
-from airflow_gym_provider.hooks.transport import run_local, run_ssh
+from airflow_gym_provider.hooks.transport import NO_STATUS, run_local, run_ssh
 from airflow_gym_provider.hooks.way import find_way
 
 if TYPE_CHECKING:
@@ -200,7 +200,12 @@ class SlurmHook(BaseHook):
         """As `run`, for an event loop."""
         if self.local:
             return self._whole(script, await run_local(script.text, timeout))
-        return self._whole(script, await self._over_ssh(lambda conn: run_ssh(conn, script.text, timeout, self.where)))
+        return self._whole(script, await self._over_ssh(lambda conn: self._run(conn, script, timeout)))
+
+    async def _run(self, conn: Any, script: RemoteScript, timeout: float) -> Answer:
+        answer = await run_ssh(conn, script.text, timeout, self.where)
+        # Judged here, where a connection that has ended is dropped.
+        return self._whole(script, answer) if answer.returncode == NO_STATUS else answer
 
     async def aask(
         self, write: Callable[..., RemoteScript], timeout: float = DEFAULT_TIMEOUT, *, anew: bool = False
@@ -245,6 +250,8 @@ class SlurmHook(BaseHook):
 
     def _whole(self, script: RemoteScript, answer: Answer) -> Answer:
         if not script.frames(answer.stdout).complete:
+            if answer.returncode == NO_STATUS:
+                raise SlurmAnswerCutError(f"{self.where}: the connection ended in the middle of an answer")
             # Only the status, and whether it knew why: what a shell complains about may quote the script.
             text = f"{self.where}: the shell ended with status {answer.returncode} before the script did. "
             why = cure(answer.stderr)

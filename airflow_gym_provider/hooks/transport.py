@@ -32,6 +32,7 @@ STDERR_CAP = 1024 * 1024
 _CHUNK = 64 * 1024
 _KILL_SECONDS = 5
 OPEN_SECONDS = 60.0
+NO_STATUS = -1
 _HANGS = "Does a file system hang there, or Slurm?"
 # What sshd says when MaxSessions is reached: "open failed" as CONNECT_FAILED up to OpenSSH 10.
 _REFUSALS = (
@@ -142,8 +143,9 @@ async def open_shell(conn: Any, timeout: float, where: str, **options: Any) -> A
 async def run_ssh(conn: Any, text: str, timeout: float, where: str) -> Answer:
     """Run a script in a shell at the other end of an asyncssh connection.
 
-    Raises as `open_shell` (nothing ran then), and SlurmAnswerCutError when the connection or the time ended in the
-    middle.
+    The exit status is -1 when none came: the connection ended, or the server (a gateway, a proxy) passes none on. Only
+    the script's own marks tell then whether the answer is whole. Raises as `open_shell` (nothing ran then), and
+    SlurmAnswerCutError when the connection or the time is known to have ended in the middle.
     """
     process = await open_shell(conn, timeout, where)
     try:
@@ -158,6 +160,4 @@ async def run_ssh(conn: Any, text: str, timeout: float, where: str) -> Answer:
         ) from None
     finally:
         process.close()
-    if process.returncode is None:
-        raise SlurmAnswerCutError(f"{where}: the connection ended in the middle of an answer")
-    return Answer(process.returncode, out, err_text)
+    return Answer(NO_STATUS if process.returncode is None else process.returncode, out, err_text)

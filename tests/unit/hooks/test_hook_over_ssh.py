@@ -124,6 +124,31 @@ async def test_a_connection_that_ends_in_the_middle(node, connect):
     assert "CANARY" not in str(caught.value)
 
 
+@pytest.mark.parametrize("end", [True, False])
+async def test_a_server_that_passes_no_exit_status_on_is_judged_by_what_came(node, connect, end):
+    async def gateway(process):
+        text = await process.stdin.read()
+        bash = await asyncio.create_subprocess_exec(
+            "bash", "-s", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        )
+        said, _ = await bash.communicate(text)
+        process.stdout.write(said if end else said[: said.rindex(b" end ")])
+        process.close()
+        await process.wait_closed()
+
+    node.before_shell = gateway
+    connect(node.connection())
+    async with SlurmHook("login") as hook:
+        asked = script("frame x; echo whole")
+        if end:
+            answer = await hook.arun(asked)
+            assert (answer.returncode, asked.frames(answer.stdout)[0].text) == (-1, "whole\n")
+        else:
+            with pytest.raises(SlurmAnswerCutError, match="ended in the middle of an answer") as caught:
+                await hook.arun(asked)
+            assert type(caught.value) is SlurmAnswerCutError
+
+
 async def test_a_script_that_takes_too_long(node, connect):
     connect(node.connection())
     async with SlurmHook("login") as hook:
