@@ -73,12 +73,23 @@ gym_submit_locked() {
     gym_tell failed
     return
   fi
-  # One sbatch at a time for a run: slurmctld sheds load by timing out. Whoever waits too long goes all the same.
   {
-    flock -w "$gym_lock_seconds" 6 2>/dev/null
+    gym_turn
     gym_sbatch_once
   } 6>>"$gym_run/.gym_turn.lock"
 }
+
+# gym_turn: one sbatch at a time for a run: slurmctld sheds load by timing out. Whoever has waited too long goes all the
+# same, for who has the turn may hang. Each waits for a time of its own, which all benchmarks of one script share: if those
+# whom a slow slurmctld keeps waiting gave up together, they would go together.
+gym_turn() {
+  local waited=$SECONDS
+  : "${gym_patience:=$((gym_lock_seconds * 2 + RANDOM % (gym_lock_seconds * 4 + 1)))}"
+  flock -w $((gym_lock_seconds + gym_patience)) 6 2>/dev/null
+  waited=$((SECONDS - waited - gym_lock_seconds))
+  [ "$waited" -le 0 ] || gym_patience=$((gym_patience > waited ? gym_patience - waited : 0))
+}
+gym_patience=''
 
 # gym_same: whether the chain is still what the decision was based on.
 gym_same() {
