@@ -30,7 +30,7 @@ from airflow_gym_provider.slurm.commands import check_cluster
 from airflow_gym_provider.slurm.keys import number_of
 from airflow_gym_provider.slurm.remote import Frames, RemoteScript
 
-_JOB_ID = re.compile(r"([0-9]{1,10})(?:;([A-Za-z0-9_][A-Za-z0-9_.-]*))?")
+_JOB_ID = re.compile(r"([1-9][0-9]{0,9})(?:;([A-Za-z0-9_][A-Za-z0-9_.-]*))?")
 _TIMEOUT = 300.0
 _BY_ID = """\
 _gym_dir=$(timeout 30 squeue {where}--all --noheader --states=all --jobs={job_id} --format=%Z 2>/dev/null | head -n 1)

@@ -116,8 +116,8 @@ def table(rows: list[tuple[str, ...]]) -> str:
     return "\n".join([texts[0], "-" * max(map(len, texts)), *texts[1:]])
 
 
-def complaints(results: dict[str, dict[str, Any] | None], resumes: str | None) -> list[str]:
-    """What is not as it should be."""
+def complaints(results: dict[str, dict[str, Any] | None], resumes: str | None, after: int) -> list[str]:
+    """What is not as it should be. `after`: jobs up to this number are none of the DAG's."""
     found = []
     for benchmark, result in results.items():
         if not result or not result["complete"] or not result["metrics"]:
@@ -127,7 +127,7 @@ def complaints(results: dict[str, dict[str, Any] | None], resumes: str | None) -
         if len(states) < 2 or states[0] != "TIMEOUT" or states[-1] != "COMPLETED":
             found.append(f"{resumes} was to hit its walltime and go on in another job; its jobs ended {states}")
     named = sorted(job for result in results.values() if result for job in result["job_ids"])
-    known = sorted(job for job, _, _ in accounting())
+    known = sorted(job for job, _, _ in accounting() if int(job) > after)
     if named != known:
         found.append(f"the tasks name the Slurm jobs {named}, Slurm knows {known}")
     return found
@@ -138,6 +138,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("dag_id")
     parser.add_argument("--resumes")
+    parser.add_argument("--after", type=int, default=0)
     parser.add_argument("--timeout", type=float, default=1200)
     options = parser.parse_args()
     api = AirflowApi.from_environ()
@@ -149,7 +150,7 @@ def main() -> int:
     tasks.sort(key=lambda task: task["map_index"])
     results = {benchmark_of(task): api.result(task) for task in tasks}
     print("\n" + table([row(task, results[benchmark_of(task)]) for task in tasks]) + "\n", flush=True)
-    problems = ([] if state == "success" else [f"the run is {state}"]) + complaints(results, options.resumes)
+    problems = ([] if state == "success" else [f"the run is {state}"]) + complaints(results, options.resumes, options.after)
     problems += [f"retried for no good reason: {reason}" for reason in reasons if ": unexpected " in reason]
     for problem in problems:
         print(f"not as it should be: {problem}", file=sys.stderr)
