@@ -1,9 +1,9 @@
 """Starts the demo's DAG, tells what happens, and ends with a table of what came out.
 
-    watch.py DAG_ID [--resumes BENCHMARK] [--timeout SECONDS]
+    watch.py DAG_ID [--resumes BENCHMARK] [--after JOB] [--timeout SECONDS]
 
 Exit 0 only if the run is green, every benchmark is complete with metrics, Slurm's accounting holds exactly the jobs
-that the tasks name, no task was retried for an unforeseen reason, and the benchmark named by --resumes hit its walltime
+that the tasks name (with --after: beside those up to that one, which were there before), no task was retried for an unforeseen reason, and the benchmark named by --resumes hit its walltime
 and went on in another job.
 """
 
@@ -150,7 +150,8 @@ def main() -> int:
     tasks.sort(key=lambda task: task["map_index"])
     results = {benchmark_of(task): api.result(task) for task in tasks}
     print("\n" + table([row(task, results[benchmark_of(task)]) for task in tasks]) + "\n", flush=True)
-    problems = ([] if state == "success" else [f"the run is {state}"]) + complaints(results, options.resumes, options.after)
+    problems = [] if state == "success" else [f"the run is {state}"]
+    problems += complaints(results, options.resumes, options.after)
     problems += [f"retried for no good reason: {reason}" for reason in reasons if ": unexpected " in reason]
     for problem in problems:
         print(f"not as it should be: {problem}", file=sys.stderr)
