@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from airflow_gym_provider.chain.counters import counters_script as counters_script
     from airflow_gym_provider.chain.decision import Action as Action
     from airflow_gym_provider.chain.decision import Decision as Decision
+    from airflow_gym_provider.chain.decision import after_reading as after_reading
     from airflow_gym_provider.chain.decision import decide as decide
     from airflow_gym_provider.chain.errors import BusyError as BusyError
     from airflow_gym_provider.chain.errors import ChainError as ChainError
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "cancel": "CancelReport cancel_script read_cancel read_cancels",
     "counters": "counters_script",
-    "decision": "Action Decision decide",
+    "decision": "Action Decision after_reading decide",
     "errors": "BusyError ChainError CutOffError ForeignDirectoryError SlurmNotFoundError",
     "history": "BY_HAND LOST_GRACE CancelMark ChainHistory",
     "identity": "ChainKey check_path job_name run_dir run_dir_name",

@@ -8,7 +8,7 @@ any more is replaced at most three times; COMPLETED counts only with complete re
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
@@ -84,6 +84,20 @@ def decide(
     slow file systems their time, so that incomplete results are a failure and not merely late.
     """
     return _Case(history, limits, verdict, settled).decide()
+
+
+def after_reading(decision: Decision, verdict: Judgement) -> Decision:
+    """What a chain that is DONE by the lines of its results is by the `verdict` once these have been read.
+
+    DONE still; STOP when they do not add up, for another job would find as many lines and leave them as they are; WAIT
+    when they could not be read, which says nothing about them.
+    """
+    told = f"{decision.reason.partition('; ')[0]}; {verdict.reason}"
+    if verdict.complete:
+        return replace(decision, reason=told)
+    if verdict.looked:
+        return replace(decision, action=Action.STOP, reason=f"{told}; chain stopped")
+    return replace(decision, action=Action.WAIT, reason=told, wait=_LOOK_AGAIN)
 
 
 def _jobs(count: int) -> str:

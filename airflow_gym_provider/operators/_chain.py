@@ -20,13 +20,13 @@ from airflow_gym_provider.exceptions import ChainRetry, ChainStopped
 from airflow_gym_provider.operators import _config, _submit
 from airflow_gym_provider.operators._anew import AskedChain
 from airflow_gym_provider.operators._arguments import EvalArguments
-from airflow_gym_provider.operators._evidence import Evidence, began, check_there, check_way, gather
+from airflow_gym_provider.operators._evidence import Evidence, check_there, check_way, gather
 from airflow_gym_provider.operators._finish import finished
 from airflow_gym_provider.operators._memory import MAX_SILENT, ChainMemory
 from airflow_gym_provider.operators._plan import ChainPlan
+from airflow_gym_provider.operators._reading import check_read, read_rollouts
 from airflow_gym_provider.operators._results import log_tails, place_values, result_values
 from airflow_gym_provider.operators._timeline import chain_values, leave_chain
-from airflow_gym_provider.results import recount
 from airflow_gym_provider.slurm.keys import cluster_of
 from airflow_gym_provider.slurm.states import Ending
 from airflow_gym_provider.triggers.events import EventReason, reason_of
@@ -332,7 +332,10 @@ class ChainTask(AskedChain):
         seen = self._look()
         told = ""
         if seen.decision.action is Action.DONE and not (told := self.otherwise(seen)):
-            return self._green(seen)
+            try:
+                return self._green(seen)
+            except ChainRetry as err:
+                told = err.reason  # the last chance to read its rollouts was this one
         # of a submission that was cut off a job may show later: the mark is there for an sbatch that is still at work
         if seen.look.wait is not None or any(job.live for job in seen.look.jobs):
             text = self.here()[1].cancel("execution_timeout is over", [job.ref.key for job in seen.look.jobs[-1:]])
@@ -345,21 +348,17 @@ class ChainTask(AskedChain):
     # -- ways out -------------------------------------------------------------------------------------------------
 
     def _green(self, seen: Evidence) -> dict[str, Any]:
+        """The end of a chain that is done by the lines of its results, once these were read. Raises as `check_read`."""
         plan, cluster = self.here()
         self._warn_of_steps(seen)
         self._leave_chain(seen)
         cluster.count(seen.decision)
-        summary = cluster.summarise(began(seen.look))
-        for problem in filter(None, (summary.metrics_problem, "" if summary.missing else summary.problem)):
-            self.log.warning("%s", problem)
-        if seen.verdict is not None and (short := recount(seen.verdict, plan.spec, summary)):
-            self.memory.spoilt = True
-            self.memory.save()
-            own = plan.results_are_its_own
-            cure = "A clear starts anew, in another directory" if own else "Move them away, and clear the task"
-            raise ChainStopped(f"{plan.benchmark}: {short}; chain stopped. {cure}. Logs and results: {plan.job_dir}")
+        read, summary = read_rollouts(seen, cluster, self.log)
+        if read.decision.reason != seen.decision.reason:
+            self._leave_chain(read)
+        check_read(read, plan, self.memory)
         self.memory.succeed()
-        return result_values(plan, seen.look, seen.verdict, seen.base, summary)
+        return result_values(plan, read.look, read.verdict, read.base, summary)
 
     def _again(self, seen: Evidence) -> NoReturn:
         self._warn_of_steps(seen)

@@ -16,7 +16,7 @@ from airflow_gym_provider.chain import (
     read_cancel,
     read_look,
 )
-from airflow_gym_provider.exceptions import SlurmTransportError
+from airflow_gym_provider.exceptions import SlurmAnswerCutError, SlurmShellError, SlurmTransportError
 from airflow_gym_provider.hooks.slurm import SlurmHook
 from airflow_gym_provider.operators._plan import ChainPlan
 from airflow_gym_provider.results import RESULTS_FILE, Summary, parse_summary, summary_body
@@ -71,7 +71,8 @@ class Cluster:
 
     def summarise(self, since: float | None = None) -> Summary:
         """What a finished chain's rollouts come to, and a custom harness's numbers, which count when they are not from
-        before `since`. Never raises: see `problem`.
+        before `since`. An answer that did not come, or not to its end, is the summary's `problem`: the rollouts may be
+        what took too long. Raises as SlurmHook.run when nothing was asked.
         """
         spec = self.plan.spec
         own = posixpath.join(self.plan.job_dir, RESULTS_FILE) if spec.judged_by == "exit_status" else None
@@ -80,8 +81,10 @@ class Cluster:
         )
         try:
             answer = self.hook.run(script, SUMMARY_TIMEOUT)
-        except SlurmTransportError as err:
-            return Summary(problem=f"the rollouts could not be summarised: {err}")
+        except SlurmShellError:
+            raise
+        except SlurmAnswerCutError as err:
+            return Summary(problem=str(err))
         return parse_summary(script.frames(answer.stdout), spec.rollouts_path, results_path=own, since=since)
 
     def count(self, decision: Decision) -> None:

@@ -38,7 +38,8 @@ class ChainMemory:
     was to evaluate, as is `wanted`, see `Asked`; `anew` counts how often since a clear results were left behind which
     had been asked for otherwise. `way` is the login node by which `held` was seen last. `takes_over`: since a clear,
     what lies there may be another map index's. `own`: a job of this generation has been known. `foreign`: none was, and
-    the directory is somebody else's. `spoilt`: its results look complete, and do not add up.
+    the directory is somebody else's. `spoilt`: its results look complete, and do not add up. `unread`: how often they
+    could not be read since the last clear.
     """
 
     max_tries: int = 0
@@ -62,6 +63,7 @@ class ChainMemory:
     own: bool = False
     foreign: bool = False
     spoilt: bool = False
+    unread: int = 0
     place: dict[str, Any] = field(default_factory=dict)
     _store: Any = field(default=None, repr=False, compare=False)
 
@@ -112,6 +114,7 @@ class ChainMemory:
         self.generation = max(self.generation + 1, clears)
         self.budget_base, self.new_budget, self.held, self.asked, self.place = 0, False, "", "", {}
         self.own = self.foreign = self.spoilt = False
+        self.unread = 0
 
     def leave(self) -> None:
         """Start afresh, for what lies there was asked for otherwise. Counted: see `anew`."""
@@ -124,7 +127,7 @@ class ChainMemory:
         else:
             self.new_budget = True
         self.outcome, self.held, self.asked, self.outages, self.unexpected, self.starts = "", "", "", 0, 0, 0
-        self.way, self.anew = "", 0
+        self.way, self.anew, self.unread = "", 0, 0
 
 
 def clear_number(context: Context, retries: int) -> int:

@@ -50,7 +50,8 @@ def result_values(
     """The task's return value. Times are seconds; at most 48 KB: `metrics_left_out` metrics did not fit.
 
     `summary` is `Summary.values()`; with `task_rewards`, the mean reward of each task, it is less than 1 KB. Of tasks
-    that do not fit there are none. The metrics are gym's, and those of a custom harness.
+    that do not fit there are none. The metrics are gym's, and those of a custom harness. `rollouts_done` is how many
+    rollouts differ, None when they could not be read; `complete` is false for a partial result, green as it may be.
     """
     newest = look.jobs[-1]
     metrics = {**summary.metrics, **(look.survey.metrics if look.survey is not None else {})}
@@ -60,9 +61,9 @@ def result_values(
         "job_states": [job.ending.value if job.ending else job.state for job in look.jobs],
         "elapsed_seconds": newest.elapsed,
         "chain_elapsed_seconds": sum(job.elapsed for job in look.jobs[base:]),
-        "rollouts_done": verdict.done if verdict else None,
+        "rollouts_done": verdict.done if verdict and verdict.looked else None,
         "rollouts_expected": verdict.expected if verdict else None,
-        "complete": bool(verdict and verdict.complete),
+        "complete": bool(verdict and verdict.whole),
         "failed_steps": list(newest.failed_steps)[:20],
         "summary": summary.values(),
     }

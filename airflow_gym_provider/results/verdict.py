@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from airflow_gym_provider.results.summary import Summary
 from airflow_gym_provider.results.survey import CLOCKS_DIFFER, FileFacts, Spec, Survey
 
 __all__ = ["Verdict", "judge", "recount"]
 
+_ACCEPTED = "a partial result, accepted by run.require_complete: false"
+
 
 @dataclass(frozen=True)
 class Verdict:
     """`complete`: the results stand. `reason` is for people, with counts and path.
 
-    `looked` False: the files could not be looked at, which says nothing about them; look again. Files may come late
-    over a network file system, so an incomplete verdict right after a job's end deserves a second look too.
+    `done` is how many rollouts there are: lines of the file, until `recount` makes it those that differ. `expected` is
+    None when nobody tells. `looked` False: the files could not be looked at, which says nothing about them; look again.
+    Files may come late over a network file system, so an incomplete verdict right after a job's end deserves a second
+    look too. `by_exit_status`: a command's own exit status said that they stand.
     """
 
     complete: bool
@@ -23,18 +27,30 @@ class Verdict:
     done: int
     expected: int | None
     looked: bool = True
+    by_exit_status: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether the results stand and nothing is missing: n of n. A partial result that was accepted is not whole;
+        where nobody tells how many rollouts were expected, only an exit status can say that these are all.
+        """
+        if self.expected is None:
+            return self.complete and self.by_exit_status
+        return self.complete and self.done == self.expected
 
 
 def judge(survey: Survey, spec: Spec, since: float | None = None) -> Verdict:
     """Complete is: as many rollouts as expected, and metrics that are not older than they are.
 
+    Lines stand for rollouts here, for this is asked often, and of results that still grow: what is complete by its
+    lines has to be read before anything is green, see `recount`.
     `since`: when the chain's first job was submitted, in seconds since 1970, for results in a place that is not the
     chain's own: what another run left there before is not this one's.
     With `require_complete` False any number of rollouts above zero is enough; the reason then says n of m. A benchmark
     that is judged by its exit status is always complete: its own command writes what it likes.
     """
     if spec.judged_by == "exit_status":
-        return Verdict(True, "judged by its exit status", survey.done, survey.expected)
+        return Verdict(True, "judged by its exit status", survey.done, survey.expected, by_exit_status=True)
     if not survey.answered:
         return _no(survey, f"the results could not be read: {_unread(survey)}", looked=False)
     counted, enough = _counted(survey, spec)
@@ -46,19 +62,39 @@ def judge(survey: Survey, spec: Spec, since: float | None = None) -> Verdict:
     return Verdict(True, "; ".join([counted, *survey.notes]), survey.done, survey.expected)
 
 
-def recount(verdict: Verdict, spec: Spec, summary: Summary) -> str:
-    """What is wrong with complete results after all, once the rollouts were read and not only their lines counted.
+def recount(verdict: Verdict, spec: Spec, summary: Summary) -> Verdict:
+    """The verdict on complete results once the rollouts were read, and not only their lines counted: the one place that
+    knows how many there are. `done` is the number of different rollouts.
 
-    "" when nothing is, and when they could not be read. A rollout that is there twice, or a line that is none, must not
-    stand for one that is missing.
+    A rollout that is there twice, or a line that is none, does not stand for one that is missing: results that do not
+    add up are not `complete`, though they were by their lines. With `require_complete` False one rollout is enough.
+
+    Rollouts that could not be read are not `looked` at, which says nothing about them: never green, never wrong.
+    Whatever `summary.problem` is passes: room for temporary files, an answer that was cut off, a file that was counted
+    a moment ago and is away now. A login node that lacks a program is none of these: without Python awk reads them, and
+    without awk no job would be watched there. Results that are judged by their exit status stand all the same; a
+    command need not write rollouts at all, so `missing` is what is usual, and 0 of them.
     """
-    if spec.judged_by == "exit_status" or not spec.require_complete or summary.problem or verdict.expected is None:
-        return ""
-    if summary.rollouts >= verdict.expected:
-        return ""
+    if summary.problem and spec.judged_by == "exit_status":
+        return replace(verdict, done=0, expected=verdict.expected if summary.missing else None, looked=summary.missing)
+    if summary.problem:
+        return replace(
+            verdict, complete=False, reason=f"the rollouts could not be read: {summary.problem}", looked=False
+        )
+    read = replace(verdict, done=summary.rollouts)
+    if summary.rollouts >= verdict.done or spec.judged_by == "exit_status":
+        return read
+    enough = (verdict.expected or 1) if spec.require_complete else 1
+    return replace(read, complete=read.done >= enough, reason=_fewer(read, spec, summary))
+
+
+def _fewer(read: Verdict, spec: Spec, summary: Summary) -> str:
+    """How many rollouts there are, of fewer than there are lines, and what the other lines are."""
     told = ((summary.duplicates, "are there twice"), (summary.unreadable, "are no JSON"))
     words = ", ".join(f"{number} lines {text}" for number, text in told if number)
-    return f"{summary.rollouts} of {verdict.expected} rollouts in {spec.rollouts_path}: {words or 'the rest is blank'}"
+    of = "" if read.expected is None else f"of {read.expected} "
+    accepted = "" if spec.require_complete else f"; {_ACCEPTED}"
+    return f"{read.done} {of}rollouts in {spec.rollouts_path}: {words or 'the rest is blank'}{accepted}"
 
 
 def _metrics_fault(survey: Survey, since: float | None) -> str:
@@ -88,7 +124,7 @@ def _counted(survey: Survey, spec: Spec) -> tuple[str, bool]:
     if done == expected and done > 0:
         return counts, True
     if done > 0 and not spec.require_complete:
-        return f"{counts}: a partial result, accepted by run.require_complete: false{failed}", True
+        return f"{counts}: {_ACCEPTED}{failed}", True
     return f"{counts}{failed}", False
 
 

@@ -3,8 +3,8 @@
     watch.py DAG_ID [--resumes BENCHMARK] [--after JOB] [--timeout SECONDS]
 
 Exit 0 only if the run is green, every benchmark is complete with metrics, Slurm's accounting holds exactly the jobs
-that the tasks name (with --after: beside those up to that one, which were there before), no task was retried for an unforeseen reason, and the benchmark named by --resumes hit its walltime
-and went on in another job.
+that the tasks name (with --after: beside those up to that one, which were there before), no task was retried for an
+unforeseen reason, and the benchmark named by --resumes hit its walltime and went on in another job.
 """
 
 from __future__ import annotations

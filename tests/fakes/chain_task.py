@@ -34,7 +34,7 @@ def job(number, ending=None, *, live=None, **fields):
 
 class FakeCluster:
     """`looks`: what each look finds, the last one for ever; `outcomes`: what each submission comes to; `asked`: what it
-    has written down of what it was asked, by directory.
+    has written down of what it was asked, by directory; `summary`: what reading its rollouts comes to.
     """
 
     looks: list
@@ -47,6 +47,7 @@ class FakeCluster:
     wait = None
     unwritable = ""
     task = ""
+    summary = Summary(rollouts=4, tasks=2)
 
     def __init__(self, hook, plan):
         self.hook, self.plan = hook, plan
@@ -76,7 +77,7 @@ class FakeCluster:
 
     def summarise(self, since=None):
         type(self).since = since
-        return Summary(rollouts=4, tasks=2)
+        return self.summary
 
     def count(self, decision):
         type(self).log.append("count")

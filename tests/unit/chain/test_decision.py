@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from airflow_gym_provider.chain import Action, CancelMark, ChainHistory, Limits, decide
+from airflow_gym_provider.chain import Action, CancelMark, ChainHistory, Limits, after_reading, decide
 from airflow_gym_provider.chain.endings import clock
 from airflow_gym_provider.slurm.jobs import JobRef, JobStatus
 from airflow_gym_provider.slurm.states import Ending
@@ -327,3 +327,18 @@ def test_a_decision_tells_how_the_newest_job_ended():
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0:00:00"), (62, "0:01:02"), (172800, "48:00:00")])
 def test_durations_read_as_slurm_writes_them(seconds, text):
     assert clock(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("verdict", "action", "words"),
+    [
+        (Verdict(True, "2 of 4 rollouts in /r: accepted"), Action.DONE, "2 of 4 rollouts in /r: accepted"),
+        (Verdict(False, "2 of 4 rollouts in /r"), Action.STOP, "2 of 4 rollouts in /r; chain stopped"),
+        (Verdict(False, "not read: /r; away", looked=False), Action.WAIT, "not read: /r; away"),
+    ],
+)
+def test_what_is_done_by_its_lines_is_judged_again_by_its_rollouts(verdict, action, words):
+    by_lines = decide(chain(job(1, Ending.COMPLETED)), LIMITS, FULL)
+    decision = after_reading(by_lines, verdict)
+    assert (decision.action, decision.reason) == (action, f"COMPLETED after 0:01:00; {words}")
+    assert (decision.job_id, decision.used, decision.wait) == ("1", 60, 30 if action is Action.WAIT else None)

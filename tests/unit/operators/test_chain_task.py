@@ -19,14 +19,15 @@ from airflow_gym_provider.chain import (
 from airflow_gym_provider.chain.history import CancelMark
 from airflow_gym_provider.config import load_submit_config
 from airflow_gym_provider.exceptions import ChainRetry, ChainStopped
-from airflow_gym_provider.operators import _chain, _held
+from airflow_gym_provider.operators import _held
 from airflow_gym_provider.operators._chain import Waiting
 from airflow_gym_provider.operators._cluster import Cluster
 from airflow_gym_provider.operators._memory import SUCCESS, ChainMemory
 from airflow_gym_provider.operators._plan import ChainPlan, chain_key, make_plan
+from airflow_gym_provider.operators._reading import MAX_UNREAD
 from airflow_gym_provider.operators._submit import run_files, settle, submit
 from airflow_gym_provider.operators.retry import ChainRetryPolicy
-from airflow_gym_provider.results import Verdict
+from airflow_gym_provider.results import Summary, Verdict
 from airflow_gym_provider.slurm.accounting import JobRow
 from airflow_gym_provider.slurm.remote import Answer
 from airflow_gym_provider.slurm.states import Ending
@@ -736,10 +737,11 @@ def test_a_clear_gives_a_whole_budget_while_the_job_that_it_cancelled_is_still_e
 
 @pytest.mark.row("its results look complete, and rollouts are there twice or broken")
 def test_results_that_do_not_add_up_are_left_by_a_clear(cluster, task, context, monkeypatch):
-    monkeypatch.setattr(_chain, "recount", lambda *_: "3 rollouts where 4 are wanted, one is there twice")
+    monkeypatch.setattr(cluster, "summary", Summary(rollouts=3, duplicates=1))
     cluster.looks = [look(job(7, Ending.COMPLETED), verdict=DONE)]
     with pytest.raises(ChainStopped, match=r"there twice; chain stopped\. A clear starts anew, in another") as red:
         task().start()
+    assert context["ti"].xcoms["gym_chain"]["reason"].endswith(": 1 lines are there twice; chain stopped")
     context["ti"].max_tries += 1
     cluster.looks, cluster.outcomes = [look()], [SUBMITTED]
     chain = task()
@@ -793,3 +795,66 @@ def test_a_refusal_in_a_sites_own_words_is_red_in_the_end(cluster, task, context
     assert "You must give a project with --account" in decisions[-1].reason
     assert "ask whoever runs the cluster" in decisions[-1].reason
     assert "may have been queued" not in decisions[-1].reason
+
+
+UNREAD = Summary(problem="/r could not be summarised: is there room for temporary files on the login node?")
+
+
+@pytest.mark.row("the rollouts of a finished job cannot be read (no room to sort them, no answer)")
+def test_a_finished_job_whose_rollouts_cannot_be_read_is_neither_green_nor_wrong(cluster, task, context, monkeypatch):
+    """They are read again without another job and without a counted retry, for about an hour."""
+    monkeypatch.setattr(cluster, "summary", UNREAD)
+    cluster.looks = [look(job(7, Ending.COMPLETED), verdict=DONE)]
+    waited = 0.0
+    for _ in range(MAX_UNREAD - 1):
+        with pytest.raises(ChainRetry, match=r"could not be read: /r could not be summarised") as caught:
+            task().start()
+        decision = ChainRetryPolicy().evaluate(caught.value, 1, 10_000, context)
+        assert decision.reason.endswith("trying again, no retry counted")
+        waited += decision.retry_delay.total_seconds()
+    assert 40 * 60 < waited < 60 * 60
+    with pytest.raises(
+        ChainStopped, match=rf"is there room .*; that was no\. {MAX_UNREAD}\. Mend it and clear the task"
+    ):
+        task().start()
+    assert not any("submit" in line for line in cluster.log)
+    assert ChainMemory.of(context).outcome != SUCCESS
+
+
+def test_a_clear_has_rollouts_read_again_that_could_not_be(cluster, task, context, monkeypatch):
+    monkeypatch.setattr(cluster, "summary", UNREAD)
+    cluster.looks = [look(job(7, Ending.COMPLETED), verdict=DONE)]
+    for _ in range(MAX_UNREAD):
+        with suppress(ChainRetry, ChainStopped):
+            task().start()
+    context["ti"].max_tries += 1
+    with pytest.raises(ChainRetry, match="could not be read"):
+        task().start()
+    monkeypatch.setattr(cluster, "summary", Summary(rollouts=4))
+    assert task().start()["rollouts_done"] == 4
+    assert not any("submit" in line for line in cluster.log)
+
+
+def test_at_the_deadline_rollouts_that_cannot_be_read_make_it_red(cluster, task, monkeypatch):
+    monkeypatch.setattr(cluster, "summary", UNREAD)
+    chain = task(execution_timeout=60.0)
+    cluster.looks = [look(job(7)), look(job(7, Ending.COMPLETED), verdict=DONE)]
+    chain.start()
+    with pytest.raises(
+        ChainStopped, match=r"execution_timeout of 60 s .*could not be read: /r could not be summarised"
+    ):
+        chain.resume(chain.plan.as_dict(), {"reason": "deadline"})
+
+
+def test_a_partial_result_says_how_many_rollouts_it_is_and_that_it_is_partial(
+    cluster, task, context, submit_config, monkeypatch
+):
+    """As many lines as were expected, and green as the config wants it: nobody is told that all rollouts are there."""
+    submit_config["driver"]["benchmarks"]["gpqa"]["run"]["require_complete"] = False
+    monkeypatch.setattr(cluster, "summary", Summary(rollouts=2, duplicates=1, unreadable=1))
+    cluster.looks = [look(job(7, Ending.COMPLETED), verdict=DONE)]
+    result = task().start()
+    assert (result["rollouts_done"], result["rollouts_expected"], result["complete"]) == (2, 4, False)
+    told = context["ti"].xcoms["gym_chain"]["reason"]
+    assert "2 of 4 rollouts" in told and "1 lines are there twice, 1 lines are no JSON; a partial result" in told
+    assert ChainMemory.of(context).outcome == SUCCESS

@@ -107,20 +107,79 @@ def test_results_elsewhere_count_only_when_this_chain_can_have_written_them() ->
 
 
 @pytest.mark.parametrize(
-    ("spec", "summary", "words"),
+    ("summary", "words"),
     [
-        (Spec(), Summary(rollouts=100), ""),
+        (Summary(rollouts=99, duplicates=1), f"99 of 100 rollouts in {ROLLOUTS}: 1 lines are there twice"),
+        (Summary(rollouts=98, unreadable=2), f"98 of 100 rollouts in {ROLLOUTS}: 2 lines are no JSON"),
+        (Summary(rollouts=99), f"99 of 100 rollouts in {ROLLOUTS}: the rest is blank"),
         (
-            Spec(),
-            Summary(rollouts=99, duplicates=1),
-            f"99 of 100 rollouts in {ROLLOUTS}: 1 lines are there twice",
+            Summary(rollouts=50, duplicates=49, unreadable=1),
+            f"50 of 100 rollouts in {ROLLOUTS}: 49 lines are there twice, 1 lines are no JSON",
         ),
-        (Spec(), Summary(rollouts=98, unreadable=2), f"98 of 100 rollouts in {ROLLOUTS}: 2 lines are no JSON"),
-        (Spec(), Summary(rollouts=99), f"99 of 100 rollouts in {ROLLOUTS}: the rest is blank"),
-        (Spec(), Summary(problem="no awk"), ""),
-        (PARTIAL, Summary(rollouts=99, duplicates=1), ""),
-        (Spec(judged_by="exit_status"), Summary(rollouts=9), ""),
     ],
 )
-def test_what_stands_for_a_missing_rollout_is_found_in_reading(spec: Spec, summary: Summary, words: str) -> None:
-    assert recount(judge(found(100, 100), spec), spec, summary) == words
+def test_what_stands_for_a_missing_rollout_is_found_in_reading(summary: Summary, words: str) -> None:
+    verdict = recount(judge(found(100, 100), Spec()), Spec(), summary)
+    assert (verdict.complete, verdict.whole, verdict.looked, verdict.reason) == (False, False, True, words)
+    assert (verdict.done, verdict.expected) == (summary.rollouts, 100)
+
+
+def test_what_adds_up_is_as_it_was() -> None:
+    by_lines = judge(replace(found(100, 100), notes=("x is NaN",)), Spec())
+    assert recount(by_lines, Spec(), Summary(rollouts=100)) == by_lines
+    assert by_lines.whole
+
+
+@pytest.mark.parametrize(
+    ("survey", "rollouts", "complete", "whole", "words"),
+    [
+        (
+            found(100, 100),
+            50,
+            True,
+            False,
+            "50 of 100 rollouts in /w/rollouts.jsonl: 1 lines are there twice; a partial",
+        ),
+        (found(100, 100), 100, True, True, "100 of 100"),
+        (found(2, 20), 2, True, False, "2 of 20 rollouts in /w/rollouts.jsonl: a partial result, accepted by"),
+        (found(5, None), 5, True, False, "5 rollouts in /w/rollouts.jsonl, and no list"),
+        (found(5, None), 4, True, False, "4 rollouts in /w/rollouts.jsonl: 1 lines are there twice; a partial"),
+        (found(100, 100), 0, False, False, "0 of 100 rollouts in /w/rollouts.jsonl: 1 lines"),
+    ],
+)
+def test_a_partial_result_counts_rollouts_and_is_never_whole(
+    survey: Survey, rollouts: int, complete: bool, whole: bool, words: str
+) -> None:
+    verdict = recount(judge(survey, PARTIAL), PARTIAL, Summary(rollouts=rollouts, duplicates=1))
+    assert (verdict.complete, verdict.whole, verdict.done) == (complete, whole, rollouts)
+    assert verdict.reason.startswith(words)
+
+
+@pytest.mark.parametrize("spec", [Spec(), PARTIAL])
+@pytest.mark.parametrize("missing", [True, False])
+def test_rollouts_that_could_not_be_read_say_nothing(spec: Spec, missing: bool) -> None:
+    """Also those that were there a moment ago: the next look counts the lines again."""
+    verdict = recount(judge(found(100, 100), spec), spec, Summary(problem="/w is away", missing=missing))
+    assert (verdict.complete, verdict.whole, verdict.looked) == (False, False, False)
+    assert verdict.reason == "the rollouts could not be read: /w is away"
+
+
+@pytest.mark.parametrize(
+    ("survey", "summary", "counts", "whole"),
+    [
+        (found(None, None), Summary(problem="none", missing=True), (0, None, True), True),
+        (found(None, None), Summary(problem="no room"), (0, None, False), True),
+        (found(20, 20), Summary(problem="no room"), (0, None, False), True),
+        (found(20, 20), Summary(rollouts=20), (20, 20, True), True),
+        (found(20, 20), Summary(rollouts=18, duplicates=2), (18, 20, True), False),
+        (found(18, 20), Summary(rollouts=18), (18, 20, True), False),
+        (found(9, None), Summary(unreadable=9), (0, None, True), True),
+    ],
+)
+def test_a_commands_exit_status_stands_whatever_it_wrote_and_its_rollouts_are_counted(
+    survey: Survey, summary: Summary, counts: tuple[int, int | None, bool], whole: bool
+) -> None:
+    spec = Spec(judged_by="exit_status")
+    verdict = recount(judge(survey, spec), spec, summary)
+    assert (verdict.complete, verdict.reason) == (True, "judged by its exit status")
+    assert ((verdict.done, verdict.expected, verdict.looked), verdict.whole) == (counts, whole)
