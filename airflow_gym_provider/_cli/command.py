@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, NoReturn
 
 WELL, PROBLEM, NO_WAY = 0, 1, 2
+_CLOSED = 128 + signal.SIGPIPE
+"""The status of a program that SIGPIPE has ended, as a shell shows it."""
 
 
 class CommandEnds(Exception):
@@ -48,22 +52,34 @@ def command(work: Callable[[argparse.Namespace], Shown]) -> Callable[[argparse.N
     def run(args: argparse.Namespace) -> NoReturn:
         _logs_to_stderr()
         try:
-            status, fields, show = work(args)
-        except CommandEnds as end:
-            if args.as_json:
-                _print_json(end.status, end.fields)
-            elif end.text:
-                print(printable(end.text), file=sys.stderr)
-            raise SystemExit(end.status) from None
+            status = _run(work, args)
+            sys.stdout.flush()
         except KeyboardInterrupt:
             raise SystemExit(130) from None
-        if args.as_json:
-            _print_json(status, fields)
-        else:
-            show()
+        except BrokenPipeError:  # nobody reads any more, as behind `| head`; Python ignores the signal that ends others
+            for stream in (sys.stdout, sys.stderr):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            raise SystemExit(_CLOSED) from None
         raise SystemExit(status)
 
     return run
+
+
+def _run(work: Callable[[argparse.Namespace], Shown], args: argparse.Namespace) -> int:
+    """Do the work and print what it found; the exit status."""
+    try:
+        status, fields, show = work(args)
+    except CommandEnds as end:
+        if args.as_json:
+            _print_json(end.status, end.fields)
+        elif end.text:
+            print(printable(end.text), file=sys.stderr)
+        return end.status
+    if args.as_json:
+        _print_json(status, fields)
+    else:
+        show()
+    return status
 
 
 def printable(text: object) -> str:
