@@ -171,12 +171,15 @@ def _rollouts(frames: Frames, rollouts_path: str, tag: str) -> Summary:
     if "end" not in lines:
         return Summary(problem=f"the summary of {rollouts_path} was cut off")
     rows = [line.split("\t") for line in lines]
-    numbers = {row[1]: float(row[2]) for row in rows if row[0] == "s" and len(row) == 3}
-    classes = {row[1]: int(row[2]) for row in rows if row[0] == "c" and len(row) == 3}
-    rewards = None
-    if status == "ok" and any(row[0] == "t" for row in rows):
-        rewards = TaskRewards.of(read_task(row) for row in rows if row[0] == "t" and len(row) == 6)
-    return _summary(numbers, classes, rewards)
+    try:
+        numbers = {row[1]: float(row[2]) for row in rows if row[0] == "s" and len(row) == 3}
+        classes = {row[1]: int(row[2]) for row in rows if row[0] == "c" and len(row) == 3}
+        rewards = None
+        if status == "ok" and any(row[0] == "t" for row in rows):
+            rewards = TaskRewards.of(read_task(row) for row in rows if row[0] == "t" and len(row) == 6)
+        return _summary(numbers, classes, rewards)
+    except (ValueError, OverflowError):
+        return Summary(problem=f"{table_path(rollouts_path)} holds something else than numbers: remove it")
 
 
 _WHY = {

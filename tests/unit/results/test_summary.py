@@ -243,6 +243,17 @@ def test_any_answer_can_be_read(pieces: list[tuple[str, str]]):
     parse_summary(frames, "/r.jsonl", results_path="/results.json")
 
 
+@pytest.mark.parametrize(
+    "line", ["s\trollouts\tmany", "s\trollouts\tinf", "s\ttasks\tnan", "c\tx\t-", "t\ta\t1\t?\t-\t7"]
+)
+def test_a_table_that_somebody_has_changed_is_a_problem(rollouts: Path, line: str):
+    write(rollouts, [rollout()])
+    summarise(rollouts)
+    table = Path(table_path(str(rollouts)))
+    table.write_text(table.read_text().replace("\nend\n", f"\n{line}\nend\n"))
+    assert summarise(rollouts).problem == f"{table} holds something else than numbers: remove it"
+
+
 def test_tags_and_paths_that_cannot_be_passed_on_are_refused():
     with pytest.raises(ValueError, match="plain word"):
         summary_body("/r.jsonl", "a b")
