@@ -9,6 +9,13 @@ from airflow.cli.cli_config import ActionCommand, Arg, CLICommand, GroupCommand,
 
 _EXITS = "Exit status: 0 well, 1 a problem was found, 2 wrong usage or the cluster cannot be reached."
 
+_STATUS_EXITS = (
+    "Exit status: 0 nothing is wrong so far, with --watch every benchmark is complete; 1 a benchmark has stopped, has "
+    "ended and nobody resumes it, or was refused when a shell submitted it, with --watch any is not complete; 2 wrong "
+    "usage or the cluster cannot be reached. What a DAG's task does between two jobs is waited for with --watch, until "
+    "none has gone on for an hour."
+)
+
 _WORDS = Arg(
     ("words",),
     nargs="+",
@@ -51,7 +58,11 @@ _SECRETS = Arg(
     help="put the values of `host:` into the scripts, as a submission does; else their names stand there",
 )
 _RESOLVED = Arg(("--resolved",), action="store_true", help="print the config with everything filled in, as YAML")
-_WATCH = Arg(("--watch",), action="store_true", help="look again until every benchmark has ended")
+_WATCH = Arg(
+    ("--watch",),
+    action="store_true",
+    help="look again until every benchmark has ended; then 0 only if each is complete",
+)
 
 
 def get_gym_commands() -> list[CLICommand]:
@@ -84,7 +95,7 @@ def get_gym_commands() -> list[CLICommand]:
             "Show what became of a run: jobs, walltime used, rollouts n of m",
             lazy_load_command("airflow_gym_provider._cli.status.run"),
             (_TARGET, _BENCHMARK, _CONN_ID, _WATCH, _JSON),
-            epilog=_EXITS,
+            epilog=_STATUS_EXITS,
         ),
         ActionCommand(
             "cancel",

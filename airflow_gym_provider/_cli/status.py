@@ -6,112 +6,97 @@ import argparse
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_gym_provider._cli.cluster import cluster
-from airflow_gym_provider._cli.command import PROBLEM, WELL, Shown, command, printable
-from airflow_gym_provider._cli.find import FoundRun, find_run
+from airflow_gym_provider._cli.command import PROBLEM, WELL, Shown, command
+from airflow_gym_provider._cli.find import find_run
 from airflow_gym_provider._cli.table import show_lines, table
-from airflow_gym_provider.chain import Action, ChainLook, Decision, decide
-from airflow_gym_provider.results import judge
-
-if TYPE_CHECKING:
-    from airflow_gym_provider.hooks.slurm import SlurmHook
+from airflow_gym_provider._cli.watch import WatchedRun
 
 _PAUSE = 5.0
-_GOING_ON = ("queued", "running", "unknown")
+_OVER = ("stopped", "ended")
+_BY_ITSELF = ("queued", "running", "unknown")
+_BY_ITS_TASK = ("resumable", "new")
+_IDLE = 3600.0
+"""Seconds for which --watch waits for a DAG's tasks to go on, while nothing else happens. A submit limit may keep them
+that long; a DAG that is paused, or a task that somebody has marked, goes on never.
+"""
 
 
 @command
 def run(args: argparse.Namespace) -> Shown:
-    """One look, or with --watch one after the other. Status 1 when a chain is over without its results."""
+    """One look, or with --watch one after the other.
+
+    Status 1 when something is wrong: a chain is over without its results, or was never queued and nobody will. With
+    --watch also when, at the end, a benchmark is anything but complete.
+    """
     with cluster(args.conn_id) as hook:
         found = find_run(hook, args.target, args.benchmarks)
-        rows = _watch(hook, found) if args.watch else _rows(hook, found)
+        watched = WatchedRun(hook, found)
+        rows = _watch(watched, max(_PAUSE, hook.poll_floor)) if args.watch else watched.rows()
     fields = {"run_dir": found.run_dir, "owner": found.key.dag_id, "run_id": found.key.run_id, "benchmarks": rows}
-    status = PROBLEM if any(row["state"] in ("stopped", "ended") for row in rows) else WELL
+    wrong = any(_is_wrong(row, by_nobody=found.from_a_shell) for row in rows)
+    if args.watch:
+        wrong = any(row["state"] != "complete" for row in rows)
 
     def show() -> None:
         if not (args.watch and sys.stdout.isatty()):
             _show(rows)
 
-    return status, fields, show
+    return PROBLEM if wrong else WELL, fields, show
 
 
-def _rows(hook: SlurmHook, found: FoundRun) -> list[dict[str, Any]]:
-    look = found.look(hook, anybodys=True)
-    for problem in look.problems:
-        print(f"warning: {printable(problem)}", file=sys.stderr)
-    return [_row(found, look.chains[place.benchmark]) for place in found.places]
+def _is_wrong(row: Mapping[str, Any], *, by_nobody: bool) -> bool:
+    """Whether a benchmark comes to nothing any more; of what was queued from a shell `by_nobody` queues anything."""
+    return row["state"] in _OVER or (by_nobody and row["state"] in _BY_ITS_TASK)
 
 
-def _row(found: FoundRun, look: ChainLook) -> dict[str, Any]:
-    limits = found.limits(look.place.benchmark)
-    verdict = judge(look.survey, look.place.results) if look.survey is not None and look.place.results else None
-    decision = decide(look.history(), limits, verdict)
-    return {
-        "benchmark": look.place.benchmark,
-        "state": _state(look, decision, resumed_by_nobody=found.from_a_shell),
-        "reason": decision.reason,
-        "jobs": [
-            {
-                "job_id": job.ref.key,
-                "state": job.ending.value if job.ending else job.state,
-                "elapsed": job.elapsed,
-                "reason": job.reason,
-            }
-            for job in look.jobs
-        ],
-        "walltime_used": sum(job.elapsed for job in look.jobs),
-        "max_walltime": limits.max_walltime,
-        "rollouts_done": look.survey.done if look.survey else 0,
-        "rollouts_expected": look.survey.expected if look.survey else None,
-        "metrics": dict(look.survey.metrics) if look.survey else {},
-        "job_dir": look.place.job_dir,
-    }
-
-
-def _state(look: ChainLook, decision: Decision, *, resumed_by_nobody: bool) -> str:
-    """complete, stopped (over and red), ended (nobody goes on with it), resumable, queued, running, new or unknown."""
-    if decision.action is Action.DONE:
-        return "complete"
-    if decision.action is Action.STOP:
-        return "stopped"
-    if decision.action is Action.ADOPT:
-        newest = look.jobs[-1]
-        return "queued" if newest.state.startswith("PENDING") else "running"
-    if decision.action is Action.WAIT:
-        return "unknown"
-    if not look.jobs:
-        return "new"
-    return "ended" if resumed_by_nobody else "resumable"
-
-
-def _watch(hook: SlurmHook, found: FoundRun) -> list[dict[str, Any]]:
+def _watch(watched: WatchedRun, pause: float) -> list[dict[str, Any]]:
     """Look again until nothing goes on; on a terminal the table moves, else a line for each change."""
-    pause = max(_PAUSE, hook.poll_floor)
-    rows = _rows(hook, found)
+    wait = _Wait(by_nobody=watched.found.from_a_shell)
+    rows = watched.rows()
     if sys.stdout.isatty():
         from rich.live import Live
 
         with Live(table(rows), auto_refresh=False) as live:
-            while _goes_on(rows):
+            while wait.goes_on(rows):
                 time.sleep(pause)
-                rows = _rows(hook, found)
+                rows = watched.rows()
                 live.update(table(rows), refresh=True)
         return rows
     said: Sequence[Mapping[str, Any]] = ()
-    while _goes_on(rows):
+    while wait.goes_on(rows):
         if rows != said:
             show_lines(rows, sys.stderr)
             said = rows
         time.sleep(pause)
-        rows = _rows(hook, found)
+        rows = watched.rows()
     return rows
 
 
-def _goes_on(rows: Sequence[Mapping[str, Any]]) -> bool:
-    return any(row["state"] in _GOING_ON for row in rows)
+class _Wait:
+    """How long there is something to wait for. What jobs do is waited for without end; what a DAG's tasks have to do
+    between two jobs, for an hour after the last change.
+    """
+
+    def __init__(self, *, by_nobody: bool) -> None:
+        self.by_nobody = by_nobody
+        self._rows: Sequence[Mapping[str, Any]] = ()
+        self._since = 0.0
+
+    def goes_on(self, rows: Sequence[Mapping[str, Any]]) -> bool:
+        """Whether another look may find more than `rows`."""
+        if rows != self._rows:
+            self._rows, self._since = rows, time.monotonic()
+        if any(row["state"] in _BY_ITSELF for row in rows):
+            return True
+        if self.by_nobody or not any(row["state"] in _BY_ITS_TASK for row in rows):
+            return False
+        if time.monotonic() < self._since + _IDLE:
+            return True
+        print(f"no task in Airflow has gone on for {_IDLE / 60:.0f} minutes: look there", file=sys.stderr)
+        return False
 
 
 def _show(rows: Sequence[Mapping[str, Any]]) -> None:

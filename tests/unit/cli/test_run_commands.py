@@ -4,8 +4,13 @@ import json
 import re
 import shutil
 import time
+from types import SimpleNamespace
 
 import pytest
+
+from airflow_gym_provider._cli import status, watch
+
+REFUSAL = "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified"
 
 
 @pytest.fixture
@@ -188,6 +193,158 @@ def test_what_is_complete_is_no_problem(gym, slurm, queued):
     slurm.set(102, state="COMPLETED", elapsed=3)
     done = gym("status", queued, "-b", "own", "--json")
     assert (done.status, state(done, "own")["state"]) == (0, "complete")
+
+
+def finished(folder, lines, expected=100):
+    """Results of gpqa that are complete by their lines."""
+    rollouts(folder, 0, expected)
+    (folder / "gpqa" / "artifacts" / "rollouts.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    metrics = [{"agent_ref": {"name": "a"}, "key_metrics": {"mean/reward": 1.0}}]
+    (folder / "gpqa" / "artifacts" / "rollouts_aggregate_metrics.json").write_text(json.dumps(metrics))
+
+
+def rollout(task):
+    return json.dumps({"_ng_task_index": task, "_ng_rollout_index": 0, "reward": 1.0, "agent_ref": {"name": "a"}})
+
+
+HALF = [*(rollout(at % 50) for at in range(99)), "not json"]
+
+
+def test_lines_that_are_no_rollouts_complete_nothing(gym, slurm, queued):
+    slurm.set(101, state="COMPLETED", elapsed=60)
+    finished(queued, HALF)
+    done = gym("status", queued, "-b", "gpqa", "--json")
+    assert (done.status, done.json["ok"]) == (1, False)
+    found = state(done)
+    assert (found["state"], found["rollouts_done"], found["rollouts_expected"]) == ("stopped", 50, 100)
+    assert found["reason"].endswith("rollouts.jsonl: 49 lines are there twice, 1 lines are no JSON; chain stopped")
+    finished(queued, map(rollout, range(100)))
+    done = gym("status", queued, "-b", "gpqa", "--json")
+    assert (done.status, state(done)["state"], state(done)["rollouts_done"]) == (0, "complete", 100)
+
+
+def test_a_partial_result_is_complete_with_as_many_rollouts_as_there_are(gym, config, slurm, out):
+    partial = "+driver.benchmarks.gpqa.run.require_complete=false"
+    assert gym("submit", config, partial, "-b", "gpqa", "--name", "tonight").status == 0
+    slurm.set(101, state="COMPLETED", elapsed=60)
+    finished(out / "tonight", HALF)
+    done = gym("status", out / "tonight", "--json")
+    assert (done.status, state(done)["state"], state(done)["rollouts_done"]) == (0, "complete", 50)
+    assert "50 of 100 rollouts" in state(done)["reason"] and "a partial result" in state(done)["reason"]
+
+
+def test_rollouts_of_a_command_of_ones_own_are_counted_too(gym, slurm, queued):
+    slurm.set(102, state="COMPLETED", elapsed=60)
+    finished(queued, HALF)
+    (queued / "own").mkdir(exist_ok=True)
+    (queued / "gpqa" / "artifacts").rename(queued / "own" / "artifacts")
+    done = gym("status", queued, "-b", "own", "--json")
+    assert (done.status, state(done, "own")["state"], state(done, "own")["rollouts_done"]) == (0, "complete", 50)
+
+
+def test_rollouts_that_cannot_be_read_say_nothing_about_them(gym, slurm, queued):
+    slurm.set(101, state="COMPLETED", elapsed=60)
+    finished(queued, map(rollout, range(100)))
+    (slurm.root / "bin" / "sort").write_text("#!/bin/sh\nexit 2\n")
+    (slurm.root / "bin" / "sort").chmod(0o755)
+    done = gym("status", queued, "-b", "gpqa", "--json")
+    assert (done.status, state(done)["state"]) == (0, "unknown")
+    assert "the rollouts could not be read" in state(done)["reason"]
+
+
+def test_a_benchmark_that_was_refused_is_a_problem_of_a_shells_run(gym, config, slurm, out):
+    slurm.plan("sbatch", {"rc": 1, "stderr": REFUSAL})
+    assert gym("submit", config, "--name", "tonight").status == 1
+    done = gym("status", out / "tonight", "--json")
+    assert (done.status, done.json["ok"]) == (1, False)
+    assert sorted(row["state"] for row in done.json["benchmarks"]) == ["new", "queued"]
+
+
+@pytest.fixture
+def night(monkeypatch):
+    """A clock that only `--watch` moves, and what happens at each of its pauses, in turn; at the last one for ever."""
+    made = SimpleNamespace(now=1000.0, pauses=0, happens=[])
+
+    def sleep(seconds):
+        made.now += seconds
+        made.pauses += 1
+        assert made.pauses < 30, "it waits for ever"
+        if made.happens:
+            made.happens.pop(0)()
+
+    clock = SimpleNamespace(sleep=sleep, monotonic=lambda: made.now)
+    monkeypatch.setattr(status, "time", clock)
+    monkeypatch.setattr(watch, "time", clock)
+    return made
+
+
+def of_a_dag(folder):
+    owner = json.loads((folder / ".gym_owner").read_text()) | {"dag_id": "nightly"}
+    (folder / ".gym_owner").write_text(json.dumps(owner, sort_keys=True) + "\n")
+
+
+def test_a_watch_is_well_when_every_benchmark_is_complete(gym, slurm, queued, night, monkeypatch):
+    """And reads rollouts once, however long the others take."""
+    read, summary_body = [], watch.summary_body
+    monkeypatch.setattr(watch, "summary_body", lambda *args: read.append(args) or summary_body(*args))
+    slurm.set(101, state="COMPLETED", elapsed=60)
+    finished(queued, map(rollout, range(100)))
+    night.happens = [lambda: None, lambda: slurm.set(102, state="COMPLETED", elapsed=3)]
+    done = gym("status", queued, "--watch", "--json")
+    assert (done.status, done.json["ok"], night.pauses) == (0, True, 2)
+    assert len(read) == 1
+
+
+def test_a_watch_of_which_one_benchmark_is_not_complete_is_not_well(gym, config, slurm, out, night):
+    slurm.plan("sbatch", {"rc": 1, "stderr": REFUSAL})
+    assert gym("submit", config, "--name", "tonight").status == 1
+    night.happens = [lambda: slurm.set(101, state="COMPLETED", elapsed=60)]
+    done = gym("status", out / "tonight", "--watch", "--json")
+    assert (done.status, done.json["ok"]) == (1, False)
+    assert "new" in [row["state"] for row in done.json["benchmarks"]]
+
+
+def test_a_watch_of_what_was_refused_altogether_ends_at_once(gym, config, slurm, out, night):
+    slurm.plan("sbatch", {"rc": 1, "stderr": REFUSAL}, always=True)
+    assert gym("submit", config, "--name", "tonight").status == 1
+    done = gym("status", out / "tonight", "--watch")
+    assert (done.status, night.pauses) == (1, 0)
+
+
+def test_a_watch_waits_between_two_jobs_of_a_dags_chain(gym, slurm, queued, night):
+    of_a_dag(queued)
+    slurm.set(101, state="TIMEOUT", exit="0:15", elapsed=14400)
+    slurm.set(102, state="COMPLETED", elapsed=60)
+    assert gym("status", queued).status == 0
+
+    def goes_on():
+        job_id = slurm.add(dir=str(queued / "gpqa"), state="COMPLETED", elapsed=60)
+        with (queued / "gpqa" / ".gym_job_chain").open("a") as chain:
+            chain.write(f"{job_id}\n")
+        finished(queued, map(rollout, range(100)))
+
+    night.happens = [lambda: None, goes_on]
+    done = gym("status", queued, "--watch", "--json")
+    assert (done.status, night.pauses, state(done)["state"]) == (0, 2, "complete")
+
+
+def test_a_watch_does_not_wait_for_ever_for_a_dag_that_does_not_go_on(gym, slurm, queued, night):
+    of_a_dag(queued)
+    slurm.set(101, state="TIMEOUT", exit="0:15", elapsed=14400)
+    slurm.set(102, state="COMPLETED", elapsed=60)
+    night.now, night.happens = 0.0, [lambda: setattr(night, "now", 3590.0)]
+    done = gym("status", queued, "--watch", "--json")
+    assert (done.status, night.pauses, state(done)["state"]) == (1, 3, "resumable")
+    assert "no task in Airflow has gone on for 60 minutes: look there" in done.err
+
+
+def test_a_watch_does_not_wait_for_ever_for_a_job_that_nobody_knows(gym, slurm, queued, night):
+    slurm.set(101, squeue=False, sacct=False)
+    slurm.set(102, state="COMPLETED", elapsed=60)
+    done = gym("status", queued, "--watch", "--json")
+    assert (done.status, state(done)["state"]) == (1, "ended")
+    assert 60 / 5 <= night.pauses <= 60 / 5 + 1
+    assert state(gym("status", queued, "--json"))["state"] == "unknown", "one look knows nothing of the time before"
 
 
 @pytest.mark.parametrize("target", ["/no/such/run", "/tmp"])
