@@ -102,7 +102,7 @@ submits() {
     inside "$end" airflow gym submit demo.yaml "${benchmarks[@]}" --conn-id gym_cluster --name tonight >&2
 }
 
-# ends_well END: waits for them; `status` is 1 when a chain is over without its results.
+# ends_well END: waits for them; `status --watch` is 0 only when every benchmark is complete.
 ends_well() {
     inside "$1" timeout 300 airflow gym status "$folder/$1/runs/tonight" --conn-id gym_cluster --watch >"$folder/$1/status" ||
         { cat "$folder/$1/status" >&2; die "$1: the demo's benchmarks did not end well"; }
