@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from airflow_gym_provider.results.gate_cases import MEAN_REWARD, Case, Open
+from airflow_gym_provider.results.gate_doubts import doubts
 from airflow_gym_provider.results.gate_terms import (
     GateReport,
     GateSettings,
@@ -22,67 +24,12 @@ from airflow_gym_provider.results.gate_terms import (
 )
 from airflow_gym_provider.results.paired import PairedTest, corrected, paired_test
 from airflow_gym_provider.results.sentences import left_out, number, percent, repeats
-from airflow_gym_provider.results.tasks import Comparison, Pair, TaskRewards, compare_tasks
+from airflow_gym_provider.results.tasks import Comparison, Pair, compare_tasks
 
 __all__ = ["GateReport", "GateSettings", "MetricRule", "MetricVerdict", "Outcome", "Side", "judge_gate", "worst"]
 
-MEAN_REWARD = "mean/reward"
 _ROUNDING = 1e-12
 _LARGEST = 1e100
-
-
-@dataclass(frozen=True)
-class _Case:
-    """One metric of one benchmark in both runs."""
-
-    benchmark: str
-    metric: str
-    rule: MetricRule
-    candidate: Side
-    baseline: Side
-
-    @property
-    def name(self) -> str:
-        return f"{self.benchmark} {self.metric}"
-
-    @property
-    def lacks(self) -> str:
-        """What keeps either run from passing: the missing part may be what fell."""
-        lacks = []
-        for side in (self.candidate, self.baseline):
-            if side.unfit:
-                lacks.append(f"{side.label} {side.unfit}")
-            elif side.incomplete:
-                lacks.append(f"{side.label} is not complete: {side.incomplete}")
-            elif why := side.lacks(self.metric):
-                lacks.append(why)
-        return "; ".join(lacks)
-
-    def verdict(self, outcome: Outcome, sentence: str) -> MetricVerdict:
-        return MetricVerdict(self.benchmark, self.metric, outcome, sentence)
-
-    def unknown(self, why: str) -> MetricVerdict:
-        return self.verdict(Outcome.INCONCLUSIVE, f"{self.name}: inconclusive, since {why}")
-
-    def rewards(self, side: Side) -> TaskRewards | None:
-        """The rewards per task whose mean the metric is."""
-        if side.rewards is None or not len(side.rewards):
-            return None
-        if self.metric == MEAN_REWARD:
-            return side.rewards
-        return side.rewards.of_agent(self.metric.removesuffix(f"/{MEAN_REWARD}"))
-
-
-@dataclass(frozen=True)
-class _Open:
-    """A paired test that waits for the correction of its p value."""
-
-    case: _Case
-    test: PairedTest
-    old: float
-    new: float
-    left_out: int
-    notes: str
 
 
 def judge_gate(
@@ -98,7 +45,7 @@ def judge_gate(
     """
     settings = settings or GateSettings()
     named = [name for name in rules if name != "*"]
-    found: list[MetricVerdict | _Open] = []
+    found: list[MetricVerdict | Open] = []
     for benchmark in dict.fromkeys([*candidates, *baselines, *named]):
         candidate, baseline = candidates.get(benchmark), baselines.get(benchmark)
         wanted = rules.get(benchmark, rules.get("*", {}))
@@ -112,7 +59,7 @@ def judge_gate(
             found.append(_first(benchmark, candidate, wanted))
         else:
             found += [
-                _measure(_Case(benchmark, metric, rule, candidate, baseline), settings)
+                _measure(Case(benchmark, metric, rule, candidate, baseline), settings)
                 for name, rule in wanted.items()
                 for metric in _meant(name, {**baseline.metrics, **candidate.metrics})
             ]
@@ -135,7 +82,7 @@ def _meant(name: str, metrics: Mapping[str, float]) -> Sequence[str]:
     return [metric for metric in metrics if metric.endswith(f"/{name}")] or [name]
 
 
-def _measure(case: _Case, settings: GateSettings) -> MetricVerdict | _Open:
+def _measure(case: Case, settings: GateSettings) -> MetricVerdict | Open:
     is_reward = case.metric == MEAN_REWARD or case.metric.endswith(f"/{MEAN_REWARD}")
     if not is_reward or case.baseline.fixed or not settings.paired:
         return _by_numbers(case)
@@ -150,7 +97,7 @@ def _measure(case: _Case, settings: GateSettings) -> MetricVerdict | _Open:
     return case.unknown(f"{lacking.label} has no rewards per task{why}")
 
 
-def _by_numbers(case: _Case) -> MetricVerdict:
+def _by_numbers(case: Case) -> MetricVerdict:
     """Two numbers, without a test: whether the drop is more than the tolerated one."""
     new, old = case.candidate.value(case.metric), case.baseline.value(case.metric)
     if math.isnan(new) or math.isnan(old):
@@ -171,7 +118,7 @@ def _by_numbers(case: _Case) -> MetricVerdict:
     return replace(verdict, baseline=old, candidate=new)
 
 
-def _by_tasks(case: _Case, found: Comparison, larger: int, settings: GateSettings) -> MetricVerdict | _Open:
+def _by_tasks(case: Case, found: Comparison, larger: int, settings: GateSettings) -> MetricVerdict | Open:
     size = len(found.pairs)
     notes = left_out(found) + repeats(found)
     few = ""
@@ -191,7 +138,7 @@ def _by_tasks(case: _Case, found: Comparison, larger: int, settings: GateSetting
     test = paired_test(better, tolerated, seed=settings.seed)
     if sign < 0:
         test = replace(test, mean=-test.mean, low=-test.high, high=-test.low)
-    return _Open(case, test, old, new, found.left_out, notes)
+    return Open(case, test, old, new, found)
 
 
 def _unrounded(better: float, tolerated: float, pair: Pair) -> float:
@@ -200,37 +147,40 @@ def _unrounded(better: float, tolerated: float, pair: Pair) -> float:
     return -tolerated if abs(better + tolerated) <= _ROUNDING * scale else better
 
 
-def _closed(found: Sequence[MetricVerdict | _Open], settings: GateSettings) -> list[MetricVerdict]:
+def _closed(found: Sequence[MetricVerdict | Open], settings: GateSettings) -> list[MetricVerdict]:
     """Verdicts, once all p values are there to be corrected together."""
-    waiting = [item for item in found if isinstance(item, _Open)]
+    waiting = [item for item in found if isinstance(item, Open)]
     adjusted = iter(corrected([item.test.p for item in waiting], settings.correction))
+    doubted = iter(doubts(waiting, settings))
     method = (
         "" if settings.correction == "none" or len(waiting) < 2 else settings.correction.replace("-", " and ").title()
     )
     after = f" after {method} over {len(waiting)} comparisons" if method else ""
-    return [_close(item, next(adjusted), after, settings) if isinstance(item, _Open) else item for item in found]
+    return [
+        _close(item, next(adjusted), after, next(doubted), settings) if isinstance(item, Open) else item
+        for item in found
+    ]
 
 
-def _close(item: _Open, p: float, after: str, settings: GateSettings) -> MetricVerdict:
+def _close(item: Open, p: float, after: str, doubt: str, settings: GateSettings) -> MetricVerdict:
     case, test, rule = item.case, item.test, item.case.rule
     interval = f"{percent(test.confidence)} interval {number(test.low, sign=True)} to {number(test.high, sign=True)}"
     change = f"{number(test.mean, sign=True)}, {interval}, p = {number(p)}{after}"
     moved = (
         f"from {number(item.old)} to {number(item.new)} ({change}) over {test.n} tasks, against {case.baseline.label}"
     )
-    tolerated = rule.tolerated(item.old)
-    tolerance = f"; a drop of {number(tolerated)} is tolerated" if tolerated else ""
+    tolerance = f"; a drop of {number(item.tolerated)} is tolerated" if item.tolerated else ""
     if p < settings.alpha:
         outcome, told = Outcome.REGRESSED, f"got worse {moved}{tolerance}"
-    elif case.lacks:
-        outcome, told = Outcome.INCONCLUSIVE, f"is inconclusive, since {case.lacks}; {moved}{tolerance}"
+    elif why := case.lacks or doubt:
+        outcome, told = Outcome.INCONCLUSIVE, f"is inconclusive, since {why}; {moved}{tolerance}"
     elif rule.exclude_drop is not None and _reaches(test, rule):
         cannot = f"a drop of {number(rule.exclude_drop)} cannot be ruled out"
         outcome, told = Outcome.INCONCLUSIVE, f"is inconclusive, since {cannot}: {moved}{tolerance}"
     else:
         outcome, told = Outcome.PASS, f"shows no drop that could be told from chance: {moved}{tolerance}"
     verdict = case.verdict(outcome, f"{case.name} {told}{item.notes}")
-    return replace(verdict, baseline=item.old, candidate=item.new, test=test, p=p, left_out=item.left_out)
+    return replace(verdict, baseline=item.old, candidate=item.new, test=test, p=p, left_out=item.found.left_out)
 
 
 def _reaches(test: PairedTest, rule: MetricRule) -> bool:

@@ -158,7 +158,8 @@ def test_rewards_without_the_metric_never_pass():
 
 def test_a_changed_set_of_tasks_is_compared_where_it_is_the_same():
     candidate = replace(
-        side(GOOD), rewards=TaskRewards({**tasks(GOOD[:350]).tasks, **tasks([0.0] * 60, first=900).tasks})
+        side(GOOD, metrics={"mean/reward": 300 / 410}),
+        rewards=TaskRewards({**tasks(GOOD[:350]).tasks, **tasks([0.0] * 60, first=900).tasks}),
     )
     verdict = judge(candidate, side(GOOD))
     assert verdict.outcome is Outcome.PASS
@@ -354,6 +355,133 @@ def test_a_comparison_that_proves_nothing_is_no_pass():
     verdict = judge(side(GOOD), side(GOOD, "run one", unfit="is the very run that is judged"))
     assert verdict.outcome is Outcome.INCONCLUSIVE
     assert "since run one is the very run that is judged" in verdict.sentence
+
+
+FEW = [1.0] * 13 + [0.0] * 7
+"""Twenty tasks, seven of which cannot fall."""
+
+
+def many(
+    candidate: Side, baseline: Side, among: int, others: int = 20, **settings: object
+) -> tuple[MetricVerdict, GateReport]:
+    """The verdict over one benchmark `among` so many, the others of which are as before."""
+    same = {f"b{at}": side([1.0] * others) for at in range(1, among)}
+    report = judge_gate({"b0": candidate, **same}, {"b0": baseline, **same}, REWARD, GateSettings(**settings))  # type: ignore[arg-type]
+    return report.benchmarks["b0"][0], report
+
+
+@pytest.mark.parametrize("correction", ["holm", "benjamini-hochberg", "none"])
+@pytest.mark.parametrize("among", [1, 2, 12, 101])
+@pytest.mark.parametrize("size", [2, 6, 7, 10, 11, 13, 14, 20])
+def test_the_loss_of_everything_is_never_a_pass(size: int, among: int, correction: str):
+    settings = {"min_pairs": 2, "correction": correction}
+    lost, _ = many(side([0.0] * size), side([1.0] * size), among, **settings)
+    assert lost.outcome in (Outcome.REGRESSED, Outcome.INCONCLUSIVE)
+    assert (lost.outcome is Outcome.REGRESSED) == (lost.p < 0.01)
+    same, _ = many(side([1.0] * size), side([1.0] * size), among, **settings)
+    assert same.outcome is (Outcome.PASS if lost.outcome is Outcome.REGRESSED else Outcome.INCONCLUSIVE)
+    half = [float(at % 2) for at in range(size)]
+    assert many(side([0.0] * size), side(half), among, **settings)[0].outcome is not Outcome.PASS
+    every = {f"b{at}": (side([0.0] * size), side([1.0] * size)) for at in range(among)}
+    mine, theirs = ({name: pair[at] for name, pair in every.items()} for at in (0, 1))
+    assert judge_gate(mine, theirs, REWARD, GateSettings(**settings)).outcome is not Outcome.PASS  # type: ignore[arg-type]
+
+
+def test_what_could_not_have_been_told_says_why_and_what_helps():
+    verdict, report = many(side([0.0] * 10), side([1.0] * 10), 12)
+    assert verdict.outcome is report.outcome is Outcome.INCONCLUSIVE
+    told = (
+        "no drop of 10 tasks among 12 comparisons can be told from chance (were all of them lost, p would be 0.01172, "
+        "and alpha is 0.01): compare more tasks, or fewer metrics in one gate, or give it a larger alpha"
+    )
+    assert told in verdict.sentence
+    assert many(side([0.0] * 10), side([1.0] * 10), 12, alpha=0.05)[0].outcome is Outcome.REGRESSED
+    assert many(side([0.0] * 10), side([1.0] * 10), 12, correction="none")[0].outcome is Outcome.REGRESSED
+
+
+def test_a_baseline_with_little_to_lose_hides_no_collapse():
+    """Were all thirteen lost, p would be 0.5^13 * 100; what chance takes away of them is no news, and passes."""
+    verdict, _ = many(side([0.0] * 20), side(FEW), 100)
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "the baseline had too little to lose (were all of it lost, p would be 0.01221" in verdict.sentence
+    assert many(side([1.0] + [0.0] * 19), side(FEW), 100)[0].outcome is Outcome.INCONCLUSIVE
+    assert many(side([0.0] * 3 + FEW[3:]), side(FEW), 100)[0].outcome is Outcome.PASS
+    assert many(side([0.0] * 20), side(FEW), 10)[0].outcome is Outcome.REGRESSED
+    assert judge(side([0.0] * 20), side([0.0] * 20)).outcome is Outcome.PASS
+    worse = {"*": {"mean/reward": MetricRule(higher_is_better=False)}}
+    high = [0.0] * 6 + [1.0] * 14
+    assert judge(side([1.0] * 20), side(high), worse).outcome is Outcome.INCONCLUSIVE
+    assert judge(side(high), side([1.0] * 20), worse).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("fall", [0.9, 0.05])
+def test_two_hundred_benchmarks_hide_no_drop_of_one(fall: float, monkeypatch: pytest.MonkeyPatch):
+    """500 tasks each, right or wrong in one, graded in the other: no resampling could tell p below 1 in 10,000."""
+    monkeypatch.setattr(paired, "_bootstrap", lambda *_: (0.0, 0.0))
+    random = numpy.random.default_rng(1)
+    right = (random.random(500) < 0.9).astype(float)
+    fallen = numpy.where(random.random(500) < fall, 0.0, right)
+    graded = right * random.uniform(0.5, 1, 500)
+    lower = numpy.clip(graded - fall * random.random(500), 0, 1)
+    for new, old in ((fallen, right), (lower, graded)):
+        verdict, _ = many(side(list(new)), side(list(old)), 200, others=500)
+        assert verdict.outcome is Outcome.REGRESSED
+        assert "after Holm over 200 comparisons" in verdict.sentence
+        assert verdict.p == pytest.approx(200 * verdict.test.p)
+    assert many(side(list(right)), side(list(right)), 200, others=500)[1].outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("new", [0.1, 0.5, 0.89])
+def test_a_number_that_its_rewards_do_not_make_is_no_pass(new: float):
+    nine = [0.9] * 40
+    verdict = judge(side(nine, "this run", metrics={"mean/reward": new}), side(nine))
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    told = f"mean/reward of this run was written as {new:g}, and the rewards of its tasks have the mean 0.9, so they do"
+    assert told in verdict.sentence
+    assert judge(side(nine), side(nine, metrics={"mean/reward": 2.0})).outcome is Outcome.INCONCLUSIVE
+    assert judge(side([0.1] * 40, metrics={"mean/reward": 0.9}), side(nine)).outcome is Outcome.REGRESSED
+
+
+@pytest.mark.parametrize("written", [0.667, 2 / 3, 0.75, 0.6666])
+def test_the_mean_may_be_rounded_and_over_tasks_or_rollouts(written: float):
+    """Of thirty tasks twenty are right; those were tried twice, or were they not: 0.8."""
+    rows = [Task("solver", str(at), 3 if at < 10 else 2, float(at < 20), "7") for at in range(30)]
+    mine = Side("it", {"mean/reward": written}, TaskRewards.of(rows))
+    assert judge(mine, mine).outcome is (Outcome.INCONCLUSIVE if written == 0.75 else Outcome.PASS)
+    by_rollout = replace(mine, metrics={"mean/reward": 50 / 70})
+    assert judge(by_rollout, by_rollout).outcome is Outcome.PASS
+
+
+def test_a_fall_in_tasks_that_cannot_be_compared_is_no_pass():
+    old = side([1.0] * 100)
+    others = {name: replace(task, prompt="8", reward=0.0) for name, task in list(old.rewards.items())[50:]}
+    new = Side("it", {"mean/reward": 0.5}, TaskRewards({**old.rewards.tasks, **others}))
+    verdict = judge(new, old)
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "since mean/reward fell from 1 to 0.5 in tasks that cannot be compared" in verdict.sentence
+    assert judge(new, old, {"*": {"mean/reward": MetricRule(max_drop=0.5)}}).outcome is Outcome.PASS
+    assert judge(old, new).outcome is Outcome.PASS
+    fewer = Side("it", {"mean/reward": 1.0}, tasks([1.0] * 50))
+    assert judge(fewer, old).outcome is Outcome.PASS
+    lower = {"*": {"mean/reward": MetricRule(higher_is_better=False)}}
+    assert judge(old, new, lower).outcome is Outcome.INCONCLUSIVE
+
+
+def test_noise_of_tasks_that_cannot_be_compared_passes(monkeypatch: pytest.MonkeyPatch):
+    """A tenth of the tasks is asked anew each night: two nights of a hundred may be stopped, as by chance."""
+    monkeypatch.setattr(paired, "RESAMPLES", 199)
+    random = numpy.random.default_rng(11)
+    passed = 0
+    for _ in range(100):
+        ability = random.beta(0.6, 0.4, 400)
+        nights = []
+        for prompt in ("7", "8"):
+            asked = numpy.concatenate([ability, random.beta(0.6, 0.4, 40)])
+            rewards = random.binomial(4, asked) / 4
+            rows = [Task("a", str(at), 4, float(r), prompt if at >= 400 else "7") for at, r in enumerate(rewards)]
+            nights.append(Side("it", {"mean/reward": float(rewards.mean())}, TaskRewards.of(rows)))
+        passed += judge(nights[1], nights[0]).outcome is Outcome.PASS
+    assert passed >= 98
 
 
 NIGHTS = 1000

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from airflow_gym_provider.results import paired
-from airflow_gym_provider.results.paired import corrected, paired_test
+from airflow_gym_provider.results.paired import chance_of, corrected, least_chance, paired_test
 
 TASKS = 400
 RUNS = 200
@@ -87,6 +87,48 @@ def test_small_numbers_are_those_of_the_exact_test(monkeypatch: pytest.MonkeyPat
     means = (signs * numpy.array(values)[:, None]).mean(axis=0)
     expected = float((means <= numpy.mean(values) + 1e-12).mean())
     assert paired_test(values).p == pytest.approx(expected)
+
+
+def counted(values: numpy.ndarray) -> float:
+    """Every sign pattern, by hand."""
+    signs = numpy.array(numpy.meshgrid(*[[-1, 1]] * values.size)).reshape(values.size, -1)
+    return float(((signs * values[:, None]).sum(axis=0) <= values.sum() + 1e-9).mean())
+
+
+@given(st.lists(st.integers(-8, 8), min_size=2, max_size=10), st.sampled_from([1, 3, 4, 7, 100]), st.integers(0, 3))
+def test_all_sign_patterns_are_counted(steps: list[int], parts: int, tolerated: int):
+    values = numpy.array(steps) / parts + tolerated / 100
+    assert chance_of(values) == pytest.approx(counted(values))
+
+
+@given(st.lists(st.floats(-1, 1), min_size=2, max_size=10))
+def test_differences_without_a_common_step_are_rounded_to_a_small_one(values: list[float]):
+    """No pattern may be counted that is lower by more than rounding is, none left out that is as low or lower."""
+    signs = numpy.array(numpy.meshgrid(*[[-1, 1]] * len(values))).reshape(len(values), -1)
+    sums = (signs * numpy.array(values)[:, None]).sum(axis=0)
+    room = len(values) * sum(map(abs, values)) / 50_000 + 1e-9
+    low, high = ((sums <= sum(values) + room * sign).mean() for sign in (-1, 1))
+    assert low - 1e-9 <= chance_of(values) <= high + 1e-9
+
+
+@pytest.mark.parametrize("size", [10, 13, 14, 100, 1000, 3999, 4000, 250_000])
+def test_a_p_has_no_floor_but_that_of_one_pattern_in_all(size: int):
+    """Resampling has one: with 9999 samples none is below 1 in 10,000, which Holm made 0.02 of over 200 comparisons."""
+    assert least_chance(size) <= chance_of([-0.3] * size) <= 2.0**-size
+    spread = -numpy.random.default_rng(size).uniform(0.2, 1, size)
+    assert chance_of(spread) <= max(2.0**-size, 1e-300) * 1.001
+    assert chance_of(-spread) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("graded", [False, True])
+@pytest.mark.parametrize("size", [10, 30, 60])
+def test_two_runs_of_one_model_alarm_as_often_as_a_small_alpha_says(size: int, graded: bool):
+    """2000 pairs of nights at 0.01: 20 alarms are to be expected, and more than 38 one time in 10,000."""
+    random = numpy.random.default_rng(size)
+    ability = random.beta(0.6, 0.4, size)
+    noise = random.normal(0, 0.1, (2, 2000, size)) if graded else numpy.zeros((2, 2000, size))
+    old, new = random.binomial(4, ability, (2, 2000, size)) / 4 + noise
+    assert sum(chance_of(row) < 0.01 for row in new - old) <= 38
 
 
 def test_the_large_way_is_students():

@@ -1,0 +1,137 @@
+"""Why a test that has found no drop is no pass all the same: it could not have found one, or not that one. Pure.
+
+A pass by tasks says that no drop could be told from chance. That is worth something only where a drop could have been
+told, among as many comparisons, and where the tasks that were compared speak for the number that was written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from airflow_gym_provider.results.gate_cases import Case, Open
+from airflow_gym_provider.results.gate_terms import GateSettings, Side
+from airflow_gym_provider.results.paired import chance_of, corrected, least_chance
+from airflow_gym_provider.results.sentences import number
+from airflow_gym_provider.results.tasks import TaskRewards
+
+__all__ = ["doubts"]
+
+_ROUNDED = 0.00051
+"""A number that was written with three digits behind the point is as good as the mean itself."""
+
+
+def doubts(tests: Sequence[Open], settings: GateSettings) -> list[str]:
+    """For each test why it may not pass, to be read after "since"; "" where nothing speaks against it."""
+    chances = [item.test.p for item in tests]
+    checks = (_too_few_tasks, _too_little_to_lose, _unspoken)
+    told = (((check(item, _Beside(at, chances, settings))) for check in checks) for at, item in enumerate(tests))
+    return [next(filter(None, words), "") for words in told]
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """What a test is corrected for: the p values of all, at index `at` its own."""
+
+    at: int
+    chances: Sequence[float]
+    settings: GateSettings
+
+    def shown(self, chance: float) -> float | None:
+        """This p in the place of the test's own, corrected, where it shows no drop; None where it shows one."""
+        if chance * len(self.chances) < self.settings.alpha:  # no correction makes more of it
+            return None
+        others = [*self.chances[: self.at], *self.chances[self.at + 1 :]]
+        p = corrected([chance, *others], self.settings.correction)[0]
+        return None if p < self.settings.alpha else p
+
+    def cure(self, p: float) -> str:
+        """What to do where the smallest p is this one."""
+        return (
+            f"p would be {number(p)}, and alpha is {self.settings.alpha:g}): compare more tasks, or fewer metrics in "
+            "one gate, or give it a larger alpha"
+        )
+
+
+def _too_few_tasks(item: Open, beside: _Beside) -> str:
+    """Whether even the loss of every task would have passed, whatever the baseline was."""
+    p = beside.shown(least_chance(item.test.n))
+    if p is None:
+        return ""
+    count = len(beside.chances)
+    among = f" among {count} comparisons" if count > 1 else ""
+    return f"no drop of {item.test.n} tasks{among} can be told from chance (were all of them lost, {beside.cure(p)}"
+
+
+def _too_little_to_lose(item: Open, beside: _Beside) -> str:
+    """Whether a drop that is news by itself, or the loss of all there was, would have passed with this baseline.
+
+    A task that the baseline has not solved cannot fall, so a run that had little to lose has less tasks than it seems.
+    Noise of such a run is no news by itself, and passes.
+    """
+    new = [item.sign * pair.candidate for pair in item.found.pairs]
+    old = [item.sign * pair.baseline for pair in item.found.pairs]
+    # as bad as rewards get: 0 (or 1 where lower is better), unless there were worse ones
+    bottom = min(0.0 if item.sign > 0 else -1.0, *new, *old)
+    fell = sum(old) - sum(new) > item.tolerated * len(old)
+    if not fell or (item.test.p >= beside.settings.alpha and any(value > bottom for value in new)):
+        return ""
+    lost = [bottom - value + item.tolerated for value in old]
+    p = beside.shown(chance_of(lost))
+    return "" if p is None else f"the baseline had too little to lose (were all of it lost, {beside.cure(p)}"
+
+
+def _unspoken(item: Open, beside: _Beside) -> str:
+    """Whether the written numbers say something else than the tasks that were compared."""
+    case = item.case
+    for side in (case.candidate, case.baseline):
+        if why := _not_the_mean(case, side):
+            return why
+    fell = item.sign * (case.baseline.value(case.metric) - case.candidate.value(case.metric))
+    if not item.found.left_out or fell <= item.tolerated + _explained(item, beside.settings.alpha):
+        return ""
+    old, new = (number(side.value(case.metric)) for side in (case.baseline, case.candidate))
+    return f"{case.metric} fell from {old} to {new} in tasks that cannot be compared"
+
+
+def _not_the_mean(case: Case, side: Side) -> str:
+    written, rewards = side.value(case.metric), case.rewards(side)
+    means = _means(rewards) if rewards is not None else []
+    if not means or math.isnan(written):
+        return ""
+    room = _ROUNDED * max(1.0, abs(written))
+    if min(means) - room <= written <= max(means) + room:
+        return ""
+    return (
+        f"{case.metric} of {side.label} was written as {number(written)}, and the rewards of its tasks have the mean "
+        f"{number(means[0])}, so they do not speak for it: mend the benchmark's metrics, or compare the two numbers "
+        "with paired=False"
+    )
+
+
+def _means(rewards: TaskRewards) -> list[float]:
+    """The mean over tasks and over rollouts, of those with a reward and with 0 for the others; the first one first."""
+    told = [(task.reward, max(task.n, 1)) for task in rewards.values() if task.reward is not None]
+    if not told:
+        return []
+    by_task = sum(reward for reward, _ in told)
+    by_rollout = sum(reward * n for reward, n in told)
+    rollouts = sum(n for _, n in told)
+    return [by_task / len(told), by_task / len(rewards), by_rollout / rollouts]
+
+
+def _explained(item: Open, alpha: float) -> float:
+    """As far as the compared tasks may have fallen, and as those that are left out may differ by chance at `alpha`."""
+    from scipy import stats
+
+    compared, variance = len(item.found.pairs), 0.0
+    for side in (item.case.candidate, item.case.baseline):
+        rewards = item.case.rewards(side)
+        told = [task.reward for task in (rewards or {}).values() if task.reward is not None]
+        if len(told) > compared:
+            mean = sum(told) / len(told)
+            spread = sum((reward - mean) ** 2 for reward in told) / len(told)
+            variance += (len(told) - compared) / len(told) * spread / len(told)
+    fallen = max(0.0, -item.test.low if item.sign > 0 else item.test.high)
+    return fallen + float(stats.norm.isf(alpha)) * math.sqrt(variance)
