@@ -11,12 +11,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_gym_provider import xcom_keys
 from airflow_gym_provider.hooks.slurm import SlurmHook
-from airflow_gym_provider.operators._gate_baseline import (
-    index_values,
-    last_green,
-    named_run,
-)
-from airflow_gym_provider.operators._gate_runs import BenchmarkRun, GateReader, runs_of_results
+from airflow_gym_provider.operators._gate_baseline import index_values, last_green, map_index, named_run
+from airflow_gym_provider.operators._gate_runs import BenchmarkRun, GateReader, results_before, runs_of_results
 from airflow_gym_provider.operators.gate import LAST_GREEN, GymGateOperator
 from airflow_gym_provider.results.gate import GateReport, GateSettings, MetricRule, Outcome, Side, judge_gate
 from airflow_gym_provider.results.headline import headline
@@ -99,9 +95,7 @@ def _candidates(gate: GymGateOperator, context: Context, reader: GateReader) -> 
             raise AirflowFailException(f"candidate is {given!r}; write results of evaluations or an absolute path")
         return reader.directory(given)
     if given is None:
-        ti: Any = context["ti"]
-        ids = sorted(gate.upstream_task_ids)
-        given = ti.xcom_pull(task_ids=ids) if ids else []
+        given = results_before(gate, context["ti"])
     return runs_of_results(given, "this run")
 
 
@@ -113,7 +107,7 @@ def _baselines(
         return dict(last_green(context, candidates))
     if isinstance(given, str):
         is_path = given.startswith("/")
-        return dict(reader.directory(given) if is_path else named_run(context, given, gate.upstream_task_ids))
+        return dict(reader.directory(given) if is_path else named_run(context, given, gate, candidates))
     runs = runs_of_results(given, "the baseline")
     if runs:
         return dict(runs)
@@ -164,7 +158,8 @@ def _push(context: Context, report: GateReport, compared: _Compared, action: str
     ti: Any = context["ti"]
     benchmarks = {name: _benchmark_values(name, report, compared) for name in report.benchmarks}
     told = {"verdict": report.outcome.value, "sentence": report.sentence[:_LONGEST], "action": action}
-    ti.xcom_push(key=xcom_keys.VERDICT, value=storable({**told, "run_id": ti.run_id, "benchmarks": benchmarks}))
+    place = {"run_id": ti.run_id, "map_index": map_index(ti)}
+    ti.xcom_push(key=xcom_keys.VERDICT, value=storable({**told, **place, "benchmarks": benchmarks}))
     good = (Outcome.PASS, Outcome.NO_BASELINE)
     green = [name for name in compared.candidates if report.of(name) in good]
     ti.xcom_push(key=xcom_keys.GATE_INDEX, value=index_values(context, green, fails=action == "fail"))

@@ -5,6 +5,10 @@ for those of all earlier runs, takes the newest first, and believes one only whi
 So a person who marks a red gate as success makes its run the new baseline, and one who marks a green one as failed
 unmakes it. Dates are logical dates, or `run_after` where a run has none (those that an asset started): a backfill of an
 older date never sees a newer run.
+
+An instance of a mapped gate is known by what it evaluates, for a list that is mapped over grows in front as well: the
+baseline of a benchmark is what an earlier run's gate said of it, in whichever instance. Where several instances of that
+run evaluated it (checkpoints, models), only the map index tells them apart, and that of the same index counts.
 """
 
 from __future__ import annotations
@@ -16,10 +20,12 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_gym_provider import xcom_keys
-from airflow_gym_provider.operators._gate_runs import BenchmarkRun, runs_of_results
+from airflow_gym_provider.operators._gate_runs import BenchmarkRun, results_before, runs_of_results
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
+
+    from airflow_gym_provider.operators.gate import GymGateOperator
 
 _AT_ONCE = 20
 
@@ -34,38 +40,65 @@ def run_date(context: Context) -> datetime:
 def index_values(context: Context, green: Sequence[str], *, fails: bool) -> dict[str, Any]:
     """The XCom `gym_gate`. `green`: benchmarks that a later run may be compared with; `fails`: the task ends red."""
     ti: Any = context["ti"]
-    return {"run_id": ti.run_id, "at": run_date(context).isoformat(), "green": list(green), "fails": fails}
+    told = {"run_id": ti.run_id, "map_index": map_index(ti), "at": run_date(context).isoformat()}
+    return told | {"green": list(green), "fails": fails}
+
+
+def map_index(place: Any) -> int:
+    """That of a task instance, or of the one that left this XCom; -1 for one that is not mapped, as Airflow has it."""
+    found = place.get("map_index") if isinstance(place, Mapping) else getattr(place, "map_index", None)
+    return found if isinstance(found, int) else -1
 
 
 def last_green(context: Context, benchmarks: Iterable[str]) -> dict[str, BenchmarkRun]:
     """Benchmark to its newest earlier good run. Those of the newest green gate are there though not asked for.
 
-    So a benchmark that had a result the last time and has none now is noticed.
+    So a benchmark that had a result the last time and has none now is noticed. Of a mapped gate these are those of the
+    instance with the same index, unless it had nothing in common with this one: then it is another one's place now.
     """
     found: dict[str, BenchmarkRun] = {}
+    asked, own = set(benchmarks), map_index(context["ti"])
     wanted: set[str] | None = None
-    for record in _green_gates(context):
-        runs = _runs(context, str(record["run_id"]))
-        good = {name: run for name, run in runs.items() if record["fails"] or name in record["green"]}
+    for run_id, green in _green_gates(context):
+        chosen = _chosen(_judged(context, run_id), own)
+        good = {
+            name: index
+            for name, (index, _) in chosen.items()
+            if index in green and (green[index]["fails"] or name in green[index]["green"])
+        }
         if not good:
             continue
         if wanted is None:
-            wanted = {*benchmarks, *good}
-        found |= {name: run for name, run in good.items() if name in wanted and name not in found}
+            wanted = _wanted(good, asked, own)
+        found |= {name: chosen[name][1] for name in good if name in wanted and name not in found}
         if wanted <= found.keys():
             break
     return found
 
 
-def named_run(context: Context, run_id: str, task_ids: Iterable[str]) -> dict[str, BenchmarkRun]:
-    """The results of a run of this DAG, from its gate or from the tasks before it. Raises AirflowFailException."""
-    runs = _runs(context, run_id)
-    if not runs:
-        ti: Any = context["ti"]
-        ids = sorted(task_ids)
-        results = ti.xcom_pull(task_ids=ids, run_id=run_id) if ids else []
-        runs = runs_of_results(results, f"run {run_id}")
-    if not runs:
+def _wanted(there: Mapping[str, int], asked: set[str], own: int) -> set[str]:
+    """The benchmarks to compare: those asked for, and those that the earlier run of this instance had besides.
+
+    `there`: benchmark to the map index of the gate that judged it in the earlier run.
+    """
+    before = {name for name, index in there.items() if index == own or own < 0}
+    return asked if own >= 0 and asked and not asked & before else asked | before
+
+
+def named_run(
+    context: Context, run_id: str, gate: GymGateOperator, benchmarks: Iterable[str]
+) -> dict[str, BenchmarkRun]:
+    """The results of a run of this DAG, from its gate or from the tasks before it. Raises AirflowFailException.
+
+    Benchmarks that are not asked for are there as well, as in `last_green`.
+    """
+    own = map_index(context["ti"])
+    chosen = _chosen(_judged(context, run_id), own)
+    wanted = _wanted({name: index for name, (index, _) in chosen.items()}, set(benchmarks), own)
+    runs = {name: run for name, (_, run) in chosen.items() if name in wanted}
+    if not chosen:
+        runs = runs_of_results(results_before(gate, context["ti"], run_id=run_id), f"run {run_id}")
+    if not chosen and not runs:
         raise AirflowFailException(
             f"baseline is {run_id!r}, and no run of this DAG by that id has results of its evaluations. Write a run "
             "id, the absolute path of a run directory, numbers per benchmark, or last_green"
@@ -73,25 +106,48 @@ def named_run(context: Context, run_id: str, task_ids: Iterable[str]) -> dict[st
     return runs
 
 
-def _runs(context: Context, run_id: str) -> dict[str, BenchmarkRun]:
-    """What the gate of that run judged as its candidate."""
+def _judged(context: Context, run_id: str) -> list[tuple[int, dict[str, BenchmarkRun]]]:
+    """What the gate of that run judged as its candidate, each instance of it with its map index."""
     ti: Any = context["ti"]
-    (verdict,) = ti.xcom_pull(task_ids=[ti.task_id], key=xcom_keys.VERDICT, run_id=run_id) or [None]
-    benchmarks = verdict.get("benchmarks", {}) if isinstance(verdict, Mapping) else {}
-    return runs_of_results([part.get("candidate") for part in benchmarks.values()], f"run {run_id}")
+    found = []
+    for verdict in ti.xcom_pull(task_ids=[ti.task_id], key=xcom_keys.VERDICT, run_id=run_id) or ():
+        benchmarks = verdict.get("benchmarks", {}) if isinstance(verdict, Mapping) else {}
+        runs = runs_of_results([part.get("candidate") for part in benchmarks.values()], f"run {run_id}")
+        found.append((map_index(verdict), runs))
+    return found
 
 
-def _green_gates(context: Context) -> Iterator[Mapping[str, Any]]:
-    """The records of earlier gates that are green by now, the newest first."""
+def _chosen(judged: Iterable[tuple[int, Mapping[str, BenchmarkRun]]], own: int) -> dict[str, tuple[int, BenchmarkRun]]:
+    """Benchmark to what the gate with the map index `own` is compared with, and the map index that judged it."""
+    places: dict[str, list[tuple[int, BenchmarkRun]]] = {}
+    for index, runs in judged:
+        for name, run in runs.items():
+            places.setdefault(name, []).append((index, run))
+    mine = {name: [place for place in found if place[0] == own] for name, found in places.items()}
+    kept = {name: mine[name] or found for name, found in places.items()}
+    return {name: found[0] for name, found in kept.items() if len(found) == 1}
+
+
+def _green_gates(context: Context) -> Iterator[tuple[str, dict[int, Mapping[str, Any]]]]:
+    """Earlier runs with a gate that is green by now, the newest first: the run's id, and its records by map index."""
     ti: Any = context["ti"]
-    records = _earlier(context)
-    for start in range(0, len(records), _AT_ONCE):
-        some = records[start : start + _AT_ONCE]
-        ids = [str(record["run_id"]) for record in some]
-        states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[ti.task_id], run_ids=ids)
-        for record in some:
-            if states.get(record["run_id"], {}).get(ti.task_id) == "success":
-                yield record
+    runs: dict[str, dict[int, Mapping[str, Any]]] = {}
+    for record in _earlier(context):
+        runs.setdefault(str(record["run_id"]), {})[map_index(record)] = record
+    ids = list(runs)
+    for start in range(0, len(ids), _AT_ONCE):
+        some = ids[start : start + _AT_ONCE]
+        states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[ti.task_id], run_ids=some)
+        for run_id in some:
+            told = states.get(run_id, {})
+            green = {at: record for at, record in runs[run_id].items() if told.get(_state_key(ti, at)) == "success"}
+            if green:
+                yield run_id, green
+
+
+def _state_key(ti: Any, index: int) -> str:
+    """How Airflow calls an instance of this task where it tells the states of many."""
+    return ti.task_id if index < 0 else f"{ti.task_id}_{index}"
 
 
 def _earlier(context: Context) -> list[Mapping[str, Any]]:

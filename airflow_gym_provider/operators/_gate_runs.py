@@ -16,6 +16,7 @@ from airflow_gym_provider.slurm.remote import Frames, RemoteScript
 
 if TYPE_CHECKING:
     from airflow_gym_provider.hooks.slurm import SlurmHook
+    from airflow_gym_provider.operators.gate import GymGateOperator
 
 _FIND = """\
 gym_benchmark() {{
@@ -88,6 +89,20 @@ def runs_of_results(results: Any, label: str) -> dict[str, BenchmarkRun]:
                 "Give the gate one of them as candidate"
             )
         found[run.benchmark] = run
+    return found
+
+
+def results_before(gate: GymGateOperator, ti: Any, **where: Any) -> list[Any]:
+    """What the tasks directly before a gate returned; `where` may name another run by `run_id`.
+
+    Of tasks that are in the gate's own mapped task group this is what they returned in its own round, and not in all.
+    """
+    group = gate.get_closest_mapped_task_group()
+    found: list[Any] = []
+    for task_id in sorted(gate.upstream_task_ids):
+        task = gate.dag.task_dict.get(task_id) if group is not None else None
+        near = task is not None and task.get_closest_mapped_task_group() is group
+        found += ti.xcom_pull(task_ids=[task_id], **where, **({"map_indexes": [ti.map_index]} if near else {})) or []
     return found
 
 

@@ -37,12 +37,14 @@ class GymGateOperator(BaseOperator, BranchMixIn):
     ============  ====================================================================  ==================
 
     The last green run is the newest earlier run (by logical date) whose gate is green and which this gate found good.
-    Mark a red gate as success in Airflow's UI to make its run the baseline of the next.
+    Mark a red gate as success in Airflow's UI to make its run the baseline of the next. An instance of a mapped gate is
+    compared with the instance that judged the same benchmark, with that of the same map index where several did.
 
     Pushes the XCom `gym_verdict`: outcome and sentence of all, of each benchmark, of each metric. Returns the outcome.
 
     :param candidate: results of `GymEvalOperator` (its `.output`; of mapped tasks too), or the absolute path of a run
-        directory on the cluster. The results of all direct upstream tasks unless given (templated).
+        directory on the cluster. The results of all direct upstream tasks unless given (templated);
+        in a mapped task group of those of the same round.
     :param baseline: `last_green`; the id of a run of this DAG; the absolute path of a run directory; results, as for
         `candidate`; or numbers, `{"gpqa": {"mean/reward": 0.61}}` (templated).
     :param metrics: metric to its rule, a mapping of `max_drop` (tolerated, in the metric's unit), `max_drop_percent`

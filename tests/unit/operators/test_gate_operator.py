@@ -9,7 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk import DAG
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG, task_group
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from airflow_gym_provider.operators.gate import GymGateOperator
@@ -25,53 +26,83 @@ def fewer_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Airflow:
-    """What a worker may ask of Airflow, over runs that are remembered."""
+    """What a worker may ask of Airflow, over runs that are remembered; answers as Airflow 3.3 gives them.
+
+    XComs are by run, task, map index and key. A pull without map indices is that of all; states are by task id, with
+    the map index behind an underscore where there is one.
+    """
 
     def __init__(self) -> None:
-        self.xcoms: dict[tuple[str, str, str], Any] = {}
+        self.xcoms: dict[tuple[str, str, int, str], Any] = {}
         self.dates: dict[str, datetime] = {}
         self.states: dict[str, str] = {}
         self.asked = 0
 
-    def ti(self, run_id: str) -> SimpleNamespace:
+    def ti(self, run_id: str, index: int = -1) -> SimpleNamespace:
         def push(key: str, value: Any) -> None:
             json.dumps(value, allow_nan=False)
-            self.xcoms[run_id, "gate", key] = value
+            self.xcoms[run_id, "gate", index, key] = value
 
         def pull(
-            task_ids: list[str], key: str = "return_value", run_id: str = run_id, include_prior_dates: bool = False
+            task_ids: list[str],
+            key: str = "return_value",
+            run_id: str = run_id,
+            include_prior_dates: bool = False,
+            map_indexes: list[int] | None = None,
         ) -> list[Any]:
+            if map_indexes is not None:
+                return [self.xcoms.get((run_id, task, at, key)) for task in task_ids for at in map_indexes]
             runs = [run_id]
             if include_prior_dates:
                 runs = [other for other, date in self.dates.items() if date <= self.dates[run_id]]
-            found = [value for at, value in self.xcoms.items() if at[0] in runs and at[1] in task_ids and at[2] == key]
-            return found or [None]
+            found = [
+                (at[2], value)
+                for at, value in self.xcoms.items()
+                if at[0] in runs and at[1] in task_ids and at[3] == key
+            ]
+            return [value for _, value in sorted(found, key=lambda row: row[0])] or [None]
 
         def states(dag_id: str, task_ids: list[str], run_ids: list[str]) -> dict[str, dict[str, str]]:
             self.asked += 1
-            return {run: {"gate": self.states[run]} for run in run_ids if run in self.states}
+            return {
+                run: {
+                    f"gate{place.removeprefix(run).replace('[', '_').rstrip(']')}": state
+                    for place, state in self.states.items()
+                    if place.partition("[")[0] == run
+                }
+                for run in run_ids
+            }
 
         return SimpleNamespace(
-            dag_id="d", task_id="gate", run_id=run_id, xcom_push=push, xcom_pull=pull, get_task_states=states
+            dag_id="d",
+            task_id="gate",
+            run_id=run_id,
+            map_index=index,
+            xcom_push=push,
+            xcom_pull=pull,
+            get_task_states=states,
         )
 
-    def run(self, gate: GymGateOperator, run_id: str, date: datetime = DAY, *, by_asset: bool = False) -> str:
-        """One run of the gate; the state of the task is what Airflow would make of it."""
+    def run(
+        self, gate: GymGateOperator, run_id: str, date: datetime = DAY, *, by_asset: bool = False, index: int = -1
+    ) -> str:
+        """One run of the gate; the state of the task is what Airflow would make of it. `index`: it is mapped."""
         self.dates[run_id] = date
         dag_run = SimpleNamespace(logical_date=None if by_asset else date, run_after=date)
+        place = run_id if index < 0 else f"{run_id}[{index}]"
         try:
-            outcome = gate.execute({"ti": self.ti(run_id), "dag_run": dag_run})
+            outcome = gate.execute({"ti": self.ti(run_id, index), "dag_run": dag_run})
         except AirflowFailException:
-            self.states[run_id] = "failed"
+            self.states[place] = "failed"
             raise
         except AirflowSkipException:
-            self.states[run_id] = "skipped"
+            self.states[place] = "skipped"
             raise
-        self.states[run_id] = "success"
+        self.states[place] = "success"
         return outcome
 
-    def verdict(self, run_id: str) -> dict[str, Any]:
-        return self.xcoms[run_id, "gate", "gym_verdict"]
+    def verdict(self, run_id: str, index: int = -1) -> dict[str, Any]:
+        return self.xcoms[run_id, "gate", index, "gym_verdict"]
 
 
 @pytest.fixture
@@ -150,7 +181,7 @@ def test_a_run_is_no_baseline_of_itself_under_another_name(airflow: Airflow, tmp
     mine = result(tmp_path / "1", 30)
     by_id = gate(mine, baseline="one")
     by_id.upstream_task_ids.add("eval")
-    airflow.xcoms["one", "eval", "return_value"] = mine
+    airflow.xcoms["one", "eval", -1, "return_value"] = mine
     told = rf"inconclusive: .* is the very run that is judged, in {mine['job_dir']}"
     with pytest.raises(AirflowFailException, match=told):
         airflow.run(by_id, "one", night(1))
@@ -164,6 +195,94 @@ def test_a_run_is_no_baseline_of_itself_under_another_name(airflow: Airflow, tmp
 def test_runs_that_an_asset_started_have_a_date_as_well(airflow: Airflow, tmp_path: Path):
     airflow.run(gate(result(tmp_path / "1", 30)), "one", night(1), by_asset=True)
     assert airflow.run(gate(result(tmp_path / "2", 30)), "two", night(2), by_asset=True) == "pass"
+
+
+def test_the_gate_of_each_checkpoint_finds_its_own_last_green_run(airflow: Airflow, tmp_path: Path):
+    """gate.expand(candidate=…) over two checkpoints: what the one loses is not hidden by the other."""
+    for index, right in enumerate((40, 20)):
+        assert airflow.run(gate(result(tmp_path / f"1{index}", right)), "one", night(1), index=index) == "no_baseline"
+    with pytest.raises(AirflowFailException, match=r"got worse from 1 to 0 .*run one"):
+        airflow.run(gate(result(tmp_path / "20", 0)), "two", night(2), index=0)
+    assert airflow.run(gate(result(tmp_path / "21", 20)), "two", night(2), index=1) == "pass"
+    with pytest.raises(AirflowFailException, match=r"got worse from 1 to 0.5 .*run one"):
+        airflow.run(gate(result(tmp_path / "30", 20)), "three", night(3), index=0)
+    assert airflow.run(gate(result(tmp_path / "31", 20)), "three", night(3), index=1) == "pass"
+    assert airflow.verdict("three", 1)["benchmarks"]["gpqa"]["baseline"]["label"] == "run two"
+    airflow.states["two[0]"] = "success"  # by hand
+    assert airflow.run(gate(result(tmp_path / "40", 5)), "four", night(4), index=0) == "pass"
+
+
+@pytest.mark.parametrize("baseline", ["last_green", "one"])
+def test_the_gate_of_each_benchmark_is_known_by_it_when_the_list_grows_in_front(
+    airflow: Airflow, tmp_path: Path, baseline: str
+):
+    for index, name in enumerate(("gpqa", "aime")):
+        airflow.run(gate(result(tmp_path / "1", 40, benchmark=name)), "one", night(1), index=index)
+    accepts = gate(result(tmp_path / "2", 40, benchmark="new"), baseline=baseline)
+    if baseline == "last_green":
+        assert airflow.run(accepts, "two", night(2), index=0) == "no_baseline"
+    else:
+        with pytest.raises(AirflowFailException, match=r"new .*has no result of this benchmark"):
+            airflow.run(accepts, "two", night(2), index=0)
+    assert airflow.run(gate(result(tmp_path / "2", 40), baseline=baseline), "two", night(2), index=1) == "pass"
+    with pytest.raises(AirflowFailException, match=r"aime mean/reward got worse from 1 to 0 .*run one"):
+        airflow.run(gate(result(tmp_path / "2", 0, benchmark="aime"), baseline=baseline), "two", night(2), index=2)
+
+
+def test_a_named_run_with_a_mapped_gate_is_that_of_the_same_index(airflow: Airflow, tmp_path: Path):
+    for index, right in enumerate((40, 20)):
+        airflow.run(gate(result(tmp_path / f"1{index}", right)), "one", night(1), index=index)
+    assert airflow.run(gate(result(tmp_path / "21", 20), baseline="one"), "two", night(2), index=1) == "pass"
+    with pytest.raises(AirflowFailException, match=r"got worse from 1 to 0\.5"):
+        airflow.run(gate(result(tmp_path / "20", 20), baseline="one"), "two", night(2), index=0)
+    with pytest.raises(AirflowFailException, match="baseline is 'one', and no run"):  # neither of both
+        airflow.run(gate(result(tmp_path / "22", 20), baseline="one"), "two", night(2), index=2)
+
+
+def test_a_gate_that_was_not_mapped_before_is_the_baseline_of_all(airflow: Airflow, tmp_path: Path):
+    """A record of an earlier release, too, which says nothing of map indices."""
+    both = [result(tmp_path / "1", 40), result(tmp_path / "1", 40, benchmark="aime")]
+    airflow.run(gate(both), "one", night(1))
+    for key in ("gym_gate", "gym_verdict"):
+        del airflow.xcoms["one", "gate", -1, key]["map_index"]
+    for index, name in enumerate(("aime", "gpqa")):
+        with pytest.raises(AirflowFailException, match=rf"{name} mean/reward got worse from 1 to 0 .*run one"):
+            airflow.run(gate(result(tmp_path / "2", 0, benchmark=name)), "two", night(2), index=index)
+
+
+def test_a_benchmark_that_vanished_is_noticed_by_a_mapped_gate(airflow: Airflow, tmp_path: Path):
+    both = [result(tmp_path / "1", 30), result(tmp_path / "1", 30, benchmark="aime")]
+    airflow.run(gate(both), "one", night(1), index=0)
+    airflow.run(gate(result(tmp_path / "1", 30, benchmark="mmlu")), "one", night(1), index=1)
+    with pytest.raises(AirflowFailException, match="inconclusive: aime has no result in this run"):
+        airflow.run(gate(result(tmp_path / "2", 30)), "two", night(2), index=0)
+    with pytest.raises(AirflowFailException, match=r"inconclusive: .*has no result in this run"):
+        airflow.run(gate([]), "two", night(2), index=1)
+
+
+def test_in_a_mapped_task_group_the_results_are_those_of_the_same_round(airflow: Airflow, tmp_path: Path):
+    @task_group
+    def checkpoint(path: str) -> None:
+        EmptyOperator(task_id="eval") >> GymGateOperator(task_id="gate")
+
+    with DAG("d", schedule=None) as dag:
+        checkpoint.expand(path=["7", "8"])
+        outside = EmptyOperator(task_id="outside")
+        made = dag.get_task("checkpoint.gate")
+        outside >> made
+    rights = (40, 20)
+    for run_id in ("one", "two"):
+        for index, right in enumerate(rights):
+            airflow.xcoms[run_id, "checkpoint.eval", index, "return_value"] = result(
+                tmp_path / f"{run_id}{index}", right if run_id == "one" else 20
+            )
+        airflow.xcoms[run_id, "outside", -1, "return_value"] = result(tmp_path / run_id, 40, benchmark="aime")
+    for index in range(2):
+        assert airflow.run(made, "one", night(1), index=index) == "no_baseline"
+        assert airflow.verdict("one", index)["benchmarks"].keys() == {"gpqa", "aime"}
+    with pytest.raises(AirflowFailException, match=r"gpqa mean/reward got worse from 1 to 0\.5"):
+        airflow.run(made, "two", night(2), index=0)
+    assert airflow.run(made, "two", night(2), index=1) == "pass"
 
 
 def test_what_a_person_marked_counts(airflow: Airflow, tmp_path: Path):
@@ -325,7 +444,7 @@ def test_a_benchmark_that_a_named_baseline_lacks_is_no_first_night(
 def test_results_are_those_of_the_tasks_before_unless_given(airflow: Airflow, tmp_path: Path):
     task = gate(None)
     task.upstream_task_ids.add("eval")
-    airflow.xcoms["one", "eval", "return_value"] = result(tmp_path / "1", 30)
+    airflow.xcoms["one", "eval", -1, "return_value"] = result(tmp_path / "1", 30)
     assert airflow.run(task, "one", night(1)) == "no_baseline"
     with pytest.raises(AirflowFailException, match="nothing to compare"):
         airflow.run(task, "empty", night(0))
@@ -397,7 +516,7 @@ def test_settings_that_cannot_be_used_are_no_verdict(airflow: Airflow, settings:
 def test_states_are_asked_for_a_few_times_only(airflow: Airflow, tmp_path: Path):
     airflow.run(gate(result(tmp_path / "0", 30)), "run0", night(0))
     for number in range(1, 50):
-        airflow.xcoms[f"run{number}", "gate", "gym_gate"] = {
+        airflow.xcoms[f"run{number}", "gate", -1, "gym_gate"] = {
             "run_id": f"run{number}",
             "at": night(number).isoformat(),
             "green": ["gpqa"],
