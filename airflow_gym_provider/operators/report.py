@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 FILE = "report.html"
 _TIMEOUT = 120.0
-_KEYS = (xcom_keys.RESULT, xcom_keys.JOB, xcom_keys.CHAIN)
+_KEYS = (xcom_keys.RESULT, xcom_keys.JOB, xcom_keys.CHAIN, xcom_keys.FAILURE)
 _LINE = 76
 _WRITE = """\
 gym_report={path}
@@ -30,12 +31,35 @@ fi
 """
 
 
+@dataclass(frozen=True)
+class _Instance:
+    """An evaluation, with the XComs that it has left."""
+
+    task_id: str
+    map_index: int
+    state: str
+    xcoms: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def place(self) -> str:
+        return self.task_id if self.map_index < 0 else f"{self.task_id} [{self.map_index}]"
+
+    @property
+    def result(self) -> Mapping[str, Any] | None:
+        return self.xcoms.get(xcom_keys.RESULT) or self.xcoms.get(xcom_keys.JOB)
+
+    @property
+    def benchmark(self) -> str:
+        return str((self.result or {}).get("benchmark") or "")
+
+
 class GymReportOperator(BaseOperator):
     """Writes `report.html`, self-contained, for the evaluations of this DAG run, and returns its path.
 
     Into the run directory on the cluster, where the results are; or into a file on the worker, when `path` is given.
     It holds what the tasks returned: metrics, verdicts, jobs with their times, paths on the cluster. No secrets are
-    there, and it loads nothing from anywhere. Runs whatever became of the evaluations; fails when there is none.
+    there, and it loads nothing from anywhere. Runs whatever became of the evaluations, each of which has a row with its
+    state, also one that failed before it had a job. Is skipped when all of them were, and fails when there is none.
 
     :param eval_task_ids: the task that evaluates, or several; mapped ones with all their instances (templated).
     :param gate_task_id: a `GymGateOperator` of the same run, whose verdicts are shown (templated).
@@ -65,21 +89,25 @@ class GymReportOperator(BaseOperator):
         self.title = title
 
     def execute(self, context: Context) -> str:
-        """Write it; the path. Raises AirflowFailException when no evaluation has left anything."""
-        from airflow.sdk.exceptions import AirflowFailException
+        """Write it; the path. Raises AirflowFailException without any evaluation, AirflowSkipException without need."""
+        from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
         from airflow_gym_provider.ui.report import render_report
 
         ti: Any = context["ti"]
-        found = _by_benchmark(ti, [self.eval_task_ids] if isinstance(self.eval_task_ids, str) else self.eval_task_ids)
+        found = _instances(ti, [self.eval_task_ids] if isinstance(self.eval_task_ids, str) else self.eval_task_ids)
         if not found:
             raise AirflowFailException(f"nothing to report: {self.eval_task_ids} left no results in this run")
+        if all(one.state == "skipped" for one in found):
+            raise AirflowSkipException(f"nothing to report: {self.eval_task_ids} was skipped")
+        gate = [self.gate_task_id] if self.gate_task_id else []
         content = render_report(
-            [xcoms.get(xcom_keys.RESULT) or xcoms.get(xcom_keys.JOB) for xcoms in found.values()],
+            [one.result for one in found],
             title=self.title or f"{ti.dag_id}, {ti.run_id}",
-            chains=list(found.values()),
-            states=["success" if xcom_keys.RESULT in xcoms else "failed" for xcoms in found.values()],
-            verdict=ti.xcom_pull(task_ids=self.gate_task_id, key=xcom_keys.VERDICT) if self.gate_task_id else None,
+            chains=[one.xcoms for one in found],
+            states=[one.state for one in found],
+            places=[one.place for one in found],
+            verdict=ti.xcom_pull(task_ids=gate, key=xcom_keys.VERDICT) if gate else None,
         )
         return self._write_here(content) if self.path else self._write_there(content, found)
 
@@ -91,13 +119,13 @@ class GymReportOperator(BaseOperator):
         path.write_text(content, encoding="utf-8")
         return str(path)
 
-    def _write_there(self, content: str, found: Mapping[str, Mapping[str, Any]]) -> str:
+    def _write_there(self, content: str, found: Sequence[_Instance]) -> str:
         """Through the login node; whole or not at all."""
         from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
         from airflow_gym_provider.hooks.slurm import SlurmHook
 
-        place = next((xcoms[xcom_keys.JOB] for xcoms in found.values() if xcom_keys.JOB in xcoms), {})
+        place: Mapping[str, Any] = next((job for one in found if (job := one.xcoms.get(xcom_keys.JOB))), {})
         run_dir = place.get("run_dir")
         if not run_dir:
             raise AirflowFailException(
@@ -126,12 +154,15 @@ def write_script(path: str, content: str) -> Any:
     return RemoteScript.build(_WRITE.format(path=quote(path), content=lines), needs=())
 
 
-def _by_benchmark(ti: Any, task_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Benchmark to the XComs that its task has left."""
-    found: dict[str, dict[str, Any]] = {}
-    for key in _KEYS:
-        for value in ti.xcom_pull(task_ids=list(task_ids), key=key) or ():
-            name = value.get("benchmark") if isinstance(value, Mapping) else None
-            if isinstance(name, str):
-                found.setdefault(name, {})[key] = value
-    return dict(sorted(found.items()))
+def _instances(ti: Any, task_ids: Iterable[str]) -> list[_Instance]:
+    """Every instance of these tasks, by benchmark."""
+    found = []
+    for task_id in task_ids:
+        states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[task_id], run_ids=[ti.run_id]).get(ti.run_id, {})
+        for name, state in states.items():
+            index = int(name.removeprefix(f"{task_id}_")) if name != task_id else -1
+            if state != "removed":
+                pulled = {key: ti.xcom_pull(task_ids=task_id, map_indexes=index, key=key) for key in _KEYS}
+                xcoms = {key: value for key, value in pulled.items() if isinstance(value, Mapping)}
+                found.append(_Instance(task_id, index, str(state or ""), xcoms))
+    return sorted(found, key=lambda one: (one.benchmark or one.task_id, one.task_id, one.map_index))

@@ -127,6 +127,7 @@ def _rows(session: Session, recent: Subquery, task_ids: Sequence[str], benchmark
             ti.end_date,
             job.value,
             result.value,
+            ti._rendered_map_index,
         )
         .join(ti, and_(ti.dag_id == recent.c.dag_id, ti.run_id == recent.c.run_id))
         .outerjoin(job, _xcom_of(job, recent, xcom_keys.JOB))

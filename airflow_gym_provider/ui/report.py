@@ -6,13 +6,14 @@ secrets, and everything in it is escaped.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow_gym_provider import xcom_keys
 from airflow_gym_provider.ui.chains import read_chain
 from airflow_gym_provider.ui.charts import chain_bars
-from airflow_gym_provider.ui.gates import GateWord, gate_words
+from airflow_gym_provider.ui.gates import GateWord, gate_words, word_of
 from airflow_gym_provider.ui.render import STATIC, page
 from airflow_gym_provider.ui.runs import RunRow, read_run
 
@@ -23,27 +24,48 @@ def render_report(
     title: str = "Evaluation",
     chains: Sequence[Mapping[str, Any]] = (),
     states: Sequence[str] = (),
+    places: Sequence[str] = (),
     gates: Sequence[GateWord | None] = (),
     verdict: Any = None,
 ) -> str:
     """The report of these results, which are return values of `GymEvalOperator` (or XComs `gym_job`).
 
-    `chains`, `states` and `gates`, where given, belong to the results one by one: the XComs of each task, its state
-    and its verdict. Without states a result counts as green, for only green tasks return one. `verdict` is the XCom
-    `gym_verdict` of a gate over all of them. Results that are none are left out.
+    `chains`, `states`, `places` and `gates`, where given, belong to the results one by one: the XComs of each task, its
+    state, the task instance as people write it, and its verdict. Without states a result counts as green, for only
+    green tasks return one. A place is told where several rows have one benchmark, and stands for the name of what left
+    no result; without a place that is left out. `verdict` is the XCom `gym_verdict`
+    of a gate over them, or a list of those of several.
     """
     import time
 
-    now, parts = time.time(), []
-    words = gate_words([("", "", "", verdict)])
+    now = time.time()
+    parts: list[dict[str, Any]] = []
+    words = gate_words([("", "", "", one) for one in (verdict if isinstance(verdict, list) else [verdict])])
     for at, result in enumerate(results):
-        xcoms = chains[at] if at < len(chains) else {xcom_keys.RESULT: result}
-        state = states[at] if at < len(states) else "success"
-        run = read_run(RunRow("", "", "", -1, state, 1, None, None, None, result, result))
+        xcoms = _at(chains, at, {xcom_keys.RESULT: result})
+        place = _at(places, at, "")
+        row = RunRow("", "", place, -1, _at(states, at, "success"), 1, None, None, None, result, result)
+        run = read_run(row, place)
         if run is None:
             continue
         view = read_chain(xcoms)
-        gate = gates[at] if at < len(gates) else words.get(("", "", run.benchmark))
-        parts.append({"run": run, "view": view, "bars": chain_bars(view, now), "gate": gate})
+        failure = xcoms.get(xcom_keys.FAILURE)
+        parts.append(
+            {
+                "run": run,
+                "view": view,
+                "bars": chain_bars(view, now),
+                "gate": _at(gates, at, None) if gates else word_of(words, run),
+                "has_job": bool(view.jobs or run.jobs),
+                "reason": view.reason or str(failure.get("reason", "") if isinstance(failure, Mapping) else ""),
+            }
+        )
+    rows = Counter(part["run"].benchmark for part in parts)
+    for part in parts:
+        part["place"] = part["run"].row.task_id if rows[part["run"].benchmark] > 1 else ""
     css = (STATIC / "gym.css").read_text(encoding="utf-8")
     return page("report.html.j2", title=title, parts_of_run=parts, css=css)
+
+
+def _at(given: Sequence[Any], at: int, otherwise: Any) -> Any:
+    return given[at] if at < len(given) else otherwise

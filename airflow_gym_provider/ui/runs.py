@@ -21,7 +21,10 @@ _FIRST_METRICS = ("mean/reward", "reward", "pass@1/accuracy", "accuracy", "score
 
 @dataclass(frozen=True)
 class RunRow:
-    """A task instance and its XComs as the database holds them. `at` is the DAG run's `run_after`."""
+    """A task instance and its XComs as the database holds them. `at` is the DAG run's `run_after`.
+
+    `label`: what Airflow's grid calls an instance of a mapped task, where the task says how (`map_index_template`).
+    """
 
     dag_id: str
     run_id: str
@@ -34,6 +37,12 @@ class RunRow:
     end: datetime | None
     job: Any = None
     result: Any = None
+    label: str | None = None
+
+    @property
+    def place(self) -> str:
+        """The instance as people write it: "eval", "eval [3]" or "eval [gpqa]"."""
+        return self.task_id if self.map_index < 0 else f"{self.task_id} [{self.label or self.map_index}]"
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,14 @@ from airflow_gym_provider import xcom_keys
 from airflow_gym_provider.ui import queries
 from airflow_gym_provider.ui.chains import read_chain
 from airflow_gym_provider.ui.charts import chain_bars, sparkline
-from airflow_gym_provider.ui.gates import GateWord, gate_words
+from airflow_gym_provider.ui.gates import GateWords, gate_words, word_of
 from airflow_gym_provider.ui.pairs import read_pairs
 from airflow_gym_provider.ui.render import page
 from airflow_gym_provider.ui.report import render_report
 from airflow_gym_provider.ui.runs import EvalRun, Series, change, collect, previous_green, read_run
 
 _CHAIN_KEYS = (xcom_keys.JOB, xcom_keys.RESULT, xcom_keys.CHAIN, xcom_keys.LIVE)
+_REPORT_KEYS = (*_CHAIN_KEYS, xcom_keys.FAILURE)
 _DEEP = "../../"
 """From /gym/dags/<dag>/<page> to /gym/: addresses are relative, whatever prefix Airflow has."""
 
@@ -73,18 +74,20 @@ def chain(session: Session, dag_id: str, run_id: str, task_id: str, map_index: i
 
 def report(session: Session, dag_id: str, run_id: str) -> str | None:
     """The report file of a DAG run."""
-    runs = [run for row in queries.run_rows(session, dag_id, [run_id]) if (run := read_run(row))]
-    if not runs:
+    rows = [row for row in queries.run_rows(session, dag_id, [run_id]) if row.state != "removed"]
+    if not any(read_run(row) for row in rows):
         return None
-    found = queries.run_xcoms(session, dag_id, run_id, sorted({run.row.task_id for run in runs}), _CHAIN_KEYS)
-    chains = [found.get((run.row.task_id, run.row.map_index), {}) for run in runs]
+    found = queries.run_xcoms(session, dag_id, run_id, sorted({row.task_id for row in rows}), _REPORT_KEYS)
+    chains = [found.get((row.task_id, row.map_index), {}) for row in rows]
     words = gate_words(queries.verdicts(session, [dag_id], queries.HISTORY_RUNS))
+    runs = [read_run(row) for row in rows]
     return render_report(
         [xcoms.get(xcom_keys.RESULT) or xcoms.get(xcom_keys.JOB) for xcoms in chains],
         title=f"{dag_id}, {run_id}",
         chains=chains,
-        states=[run.row.state or "" for run in runs],
-        gates=[words.get((dag_id, run_id, run.benchmark)) for run in runs],
+        states=[row.state or "" for row in rows],
+        places=[row.place for row in rows],
+        gates=[word_of(words, run) if run else None for run in runs],
     )
 
 
@@ -95,13 +98,13 @@ def _series(session: Session, dag_id: str, name: str, cluster: str | None) -> Se
     return max(found, key=lambda one: str(one.last.row.at), default=None)
 
 
-def _overview_row(series: Series, words: dict[tuple[str, str, str], GateWord]) -> dict[str, Any]:
+def _overview_row(series: Series, words: GateWords) -> dict[str, Any]:
     metric, runs = series.headline, series.runs
     valued = next((at for at, run in enumerate(runs) if run.value(metric) is not None), 0)
     return _history_row(runs, valued, metric, words) | {
         "series": series,
         "spark": sparkline([(run.value(metric), _spark_light(run)) for run in reversed(runs)]),
-        "gate": words.get((series.dag_id, series.last.row.run_id, series.benchmark)),
+        "gate": word_of(words, series.last),
     }
 
 
@@ -109,12 +112,10 @@ def _spark_light(run: EvalRun) -> str:
     return "resumed" if run.light == "green" and run.resumed else run.light
 
 
-def _history_row(
-    runs: Sequence[EvalRun], at: int, metric: str, words: dict[tuple[str, str, str], GateWord]
-) -> dict[str, Any]:
+def _history_row(runs: Sequence[EvalRun], at: int, metric: str, words: GateWords) -> dict[str, Any]:
     run = runs[at]
     before = previous_green(runs, at, metric)
-    gate = words.get((run.row.dag_id, run.row.run_id, run.benchmark))
+    gate = word_of(words, run)
     value, old = run.value(metric), gate.baselines.get(metric) if gate else None
     moved = change(run, before, metric) if value is None or old is None else value - old
     return {"run": run, "value": value, "before": before, "change": moved, "gate": gate}

@@ -60,6 +60,49 @@ def test_what_is_no_result_is_left_out():
     assert len(rows(page, "benchmarks")) == 1
 
 
+def test_what_failed_before_it_had_a_job_has_a_row_and_says_why():
+    page = read(
+        render_report(
+            [*results(evaluation("gpqa")), None, None],
+            chains=[{}, {"gym_failure": {"reason": "the config is wrong"}}, {}],
+            states=["success", "failed", "upstream_failed"],
+            places=["eval [0]", "eval [1]", "eval [2]"],
+        )
+    )
+    assert [cells(row)[:2] for row in rows(page, "benchmarks")] == [
+        ["gpqa", "success"],
+        ["eval [1]", "failed, no job"],
+        ["eval [2]", "upstream_failed, no job"],
+    ]
+    assert "the config is wrong" in page.one("section", id="b2").text
+    assert page.one("section", id="b2").all("table") == []
+
+
+def test_two_evaluations_of_one_benchmark_are_two_rows_each_with_its_own_verdict():
+    found = [evaluation("gpqa", 0.9, job_dir="/runs/7/gpqa"), evaluation("gpqa", 0.3, job_dir="/runs/8/gpqa")]
+    said = [
+        {"benchmarks": {"gpqa": {"verdict": word, "candidate": {"job_dir": place}}}}
+        for word, place in (("regressed", "/runs/8/gpqa/"), ("pass", "/runs/7/gpqa"))
+    ]
+    page = read(render_report(results(*found), places=["eval [0]", "eval [1]"], verdict=said))
+    assert [cells(row)[:5] for row in rows(page, "benchmarks")] == [
+        ["gpqa eval [0]", "success", "mean/reward", "0.9", "pass"],
+        ["gpqa eval [1]", "success", "mean/reward", "0.3", "regressed"],
+    ]
+
+
+def test_a_users_report_has_what_failed_before_it_had_a_job(us, evaluations):
+    rejected = task("aime25", "failed", gym_failure={"reason": "the config is wrong"})
+    evaluations.run("ours", [evaluation("gpqa"), evaluation("aime25")])
+    run = evaluations.run("ours", [evaluation("gpqa"), rejected, task("other", "failed")])
+    page = read(us.get("dags/ours/report", params={"run_id": run}).text)
+    assert [cells(row)[:2] for row in rows(page, "benchmarks")] == [
+        ["aime25", "failed, no job"],
+        ["gpqa", "success"],
+    ]
+    assert "the config is wrong" in page.text
+
+
 def test_a_user_can_take_it_along(us, evaluations):
     said = {"benchmarks": {"gpqa": {"verdict": "pass"}}}
     tasks = [evaluation("gpqa", 0.5, xcoms={"gym_chain": CHAIN}), evaluation("aime25", state="failed")]
