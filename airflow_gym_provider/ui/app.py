@@ -32,7 +32,8 @@ _HEADERS = {
 _WORDS = {401: "Please sign in to Airflow first.", 403: "You may not read this.", 404: "There is no such thing here."}
 _UNMAPPED = -1
 Text = Annotated[str, Query(max_length=512, pattern=r"^[^\x00]*$")]
-"""No name of Airflow's is longer, and a NUL is an error in PostgreSQL rather than a name that is not there."""
+"""No name of Airflow's is longer, nor two together, and a NUL is an error in PostgreSQL rather than a name that is not
+there."""
 
 
 def make_app() -> FastAPI:
@@ -54,16 +55,31 @@ def overview(user: GetUserDep, session: SessionDep) -> str:
     return views.overview(session, {dag_id: tasks[dag_id] for dag_id in allowed})
 
 
-def history(dag_id: str, name: Text, session: SessionDep, metric: Text = "", cluster: Text | None = None) -> str:
+def history(
+    dag_id: str,
+    name: Text,
+    session: SessionDep,
+    *,
+    metric: Text = "",
+    cluster: Text | None = None,
+    instance: Text = "",
+) -> str:
     """One benchmark over its runs."""
-    return _found(views.history(session, dag_id, name, cluster, metric))
+    return _found(views.history(session, dag_id, name, cluster, instance=instance, metric=metric))
 
 
 def compare(
-    dag_id: str, name: Text, session: SessionDep, *, left: Text = "", right: Text = "", cluster: Text | None = None
+    dag_id: str,
+    name: Text,
+    session: SessionDep,
+    *,
+    left: Text = "",
+    right: Text = "",
+    cluster: Text | None = None,
+    instance: Text = "",
 ) -> str:
     """Two runs of a benchmark side by side."""
-    return _found(views.compare(session, dag_id, name, cluster, left=left, right=right))
+    return _found(views.compare(session, dag_id, name, cluster, instance=instance, left=left, right=right))
 
 
 def chain(dag_id: str, run_id: Text, task_id: Text, session: SessionDep, map_index: str = "") -> str:

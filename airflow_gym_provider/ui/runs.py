@@ -6,6 +6,7 @@ counts as absent and never breaks a page.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -43,6 +44,11 @@ class RunRow:
     def place(self) -> str:
         """The instance as people write it: "eval", "eval [3]" or "eval [gpqa]"."""
         return self.task_id if self.map_index < 0 else f"{self.task_id} [{self.label or self.map_index}]"
+
+    @property
+    def instance(self) -> str:
+        """The same in an address: by its map index, since a label may change from one try to the next."""
+        return self.task_id if self.map_index < 0 else f"{self.task_id}[{self.map_index}]"
 
 
 @dataclass(frozen=True)
@@ -82,12 +88,16 @@ class EvalRun:
 
 @dataclass(frozen=True)
 class Series:
-    """One benchmark of one DAG on one cluster: its runs, newest first."""
+    """One benchmark of one DAG on one cluster: its runs, newest first.
+
+    `instance`: the task instance that they are of, where one DAG run evaluates the benchmark several times; else "".
+    """
 
     dag_id: str
     benchmark: str
     cluster: str
     runs: tuple[EvalRun, ...]
+    instance: str = ""
 
     @property
     def headline(self) -> str:
@@ -98,6 +108,11 @@ class Series:
     def last(self) -> EvalRun:
         """The newest run."""
         return self.runs[0]
+
+    @property
+    def place(self) -> str:
+        """The instance as people write it; "" where there is nothing to tell apart."""
+        return self.last.row.place if self.instance else ""
 
     @property
     def metric_names(self) -> list[str]:
@@ -136,7 +151,11 @@ def read_run(row: RunRow, benchmark: str = "") -> EvalRun | None:
 
 
 def collect(rows: Iterable[RunRow]) -> list[Series]:
-    """The rows as series, by benchmark and DAG. A row that says nothing of itself belongs where its task did before."""
+    """The rows as series, by benchmark and DAG. A row that says nothing of itself belongs where its task did before.
+
+    A benchmark is followed through whatever tasks evaluate it, until a DAG run evaluates it several times (models,
+    checkpoints): then each task instance is a series of its own.
+    """
     rows = list(rows)
     known: dict[tuple[str, str, int], str] = {}
     for row in rows:  # newest first: the newest name of a task instance counts
@@ -151,7 +170,21 @@ def collect(rows: Iterable[RunRow]) -> list[Series]:
         # a run that does not say where it was, as one that failed before it had a place, belongs to the newest cluster
         cluster = run.cluster or clusters.get(place, "")
         series.setdefault((*place, cluster), []).append(run)
-    return [Series(dag, name, cluster, tuple(runs)) for (name, dag, cluster), runs in sorted(series.items())]
+    return [
+        Series(dag, name, cluster, tuple(some), instance)
+        for (name, dag, cluster), runs in sorted(series.items())
+        for instance, some in sorted(_by_instance(runs).items())
+    ]
+
+
+def _by_instance(runs: Sequence[EvalRun]) -> dict[str, list[EvalRun]]:
+    """The runs by task instance where one DAG run has several that say so themselves; otherwise all, by ""."""
+    told = Counter(run.row.run_id for run in runs if run.job_dir or run.jobs)
+    several = any(count > 1 for count in told.values())
+    found: dict[str, list[EvalRun]] = {}
+    for run in runs:
+        found.setdefault(run.row.instance if several else "", []).append(run)
+    return found
 
 
 def change(run: EvalRun, before: EvalRun | None, metric: str) -> float | None:

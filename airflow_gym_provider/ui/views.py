@@ -31,9 +31,9 @@ def overview(session: Session, tasks: dict[str, set[str]]) -> str:
     return page("overview.html.j2", root="./", rows=[_overview_row(one, words) for one in series])
 
 
-def history(session: Session, dag_id: str, name: str, cluster: str | None, metric: str) -> str | None:
+def history(session: Session, dag_id: str, name: str, cluster: str | None, *, instance: str, metric: str) -> str | None:
     """A benchmark's runs as a chart and a table."""
-    series = _series(session, dag_id, name, cluster)
+    series, _ = _series(session, dag_id, name, cluster, instance)
     if series is None:
         return None
     words = gate_words(queries.verdicts(session, [dag_id], queries.HISTORY_RUNS))
@@ -44,22 +44,49 @@ def history(session: Session, dag_id: str, name: str, cluster: str | None, metri
     )
 
 
-def compare(session: Session, dag_id: str, name: str, cluster: str | None, *, left: str, right: str) -> str | None:
-    """Two runs of a benchmark; the newest two that have results unless told otherwise."""
-    series = _series(session, dag_id, name, cluster)
+def compare(
+    session: Session, dag_id: str, name: str, cluster: str | None, *, instance: str, left: str, right: str
+) -> str | None:
+    """Two runs of a benchmark; the newest two that have results unless told otherwise.
+
+    `left` and `right` are ids of DAG runs, with the task instance behind a blank for one that is not of this series.
+    """
+    series, siblings = _series(session, dag_id, name, cluster, instance)
     if series is None:
         return None
-    greens = [run.row.run_id for run in series.greens()]
-    right = right or next(iter(greens), "")
-    left = left or next((run_id for run_id in greens if run_id != right), "")
-    chosen = {run.row.run_id: run for run in reversed(series.runs) if run.row.run_id in (left, right)}
-    if any(run_id and run_id not in chosen for run_id in (left, right)):
+    greens = series.greens()
+    after = _named(right, series, siblings) if right else next(iter(greens), None)
+    others = (run for run in greens if after is None or run.row.run_id != after.row.run_id)
+    before = _named(left, series, siblings) if left else next(others, None)
+    if (left and before is None) or (right and after is None):
         return None
-    before, after = chosen.get(left), chosen.get(right)
     names = dict.fromkeys(name for run in (before, after) if run for name in run.metrics)
     rows = [(name, before.value(name) if before else None, after.value(name) if after else None) for name in names]
     pairs = read_pairs(*(run.row.result if run else None for run in (before, after)))
-    return page("compare.html.j2", root=_DEEP, series=series, left=before, right=after, rows=rows, pairs=pairs)
+    choices = [(_name(run, one), run) for one in siblings for run in one.runs]
+    choices.sort(key=lambda choice: str(choice[1].row.at), reverse=True)
+    return page(
+        "compare.html.j2",
+        root=_DEEP,
+        series=series,
+        choices=choices,
+        left=before,
+        right=after,
+        rows=rows,
+        pairs=pairs,
+    )
+
+
+def _name(run: EvalRun, series: Series) -> str:
+    """What an address calls a run."""
+    return f"{run.row.run_id} {series.instance}" if series.instance else run.row.run_id
+
+
+def _named(name: str, series: Series, siblings: Sequence[Series]) -> EvalRun | None:
+    """The run of this name: of this series when it names no instance, else of the series of that instance."""
+    mine = [run for run in series.runs if run.row.run_id == name]
+    others = (run for one in siblings for run in one.runs if _name(run, one) == name)
+    return mine[0] if mine else next(others, None)
 
 
 def chain(session: Session, dag_id: str, run_id: str, task_id: str, map_index: int) -> str | None:
@@ -91,11 +118,14 @@ def report(session: Session, dag_id: str, run_id: str) -> str | None:
     )
 
 
-def _series(session: Session, dag_id: str, name: str, cluster: str | None) -> Series | None:
+def _series(
+    session: Session, dag_id: str, name: str, cluster: str | None, instance: str
+) -> tuple[Series | None, list[Series]]:
+    """The series that is asked for, the newest where several fit, and all of this benchmark on its cluster."""
     found = [one for one in collect(queries.history_rows(session, dag_id, name)) if one.benchmark == name]
-    if cluster is not None:
-        found = [one for one in found if one.cluster == cluster]
-    return max(found, key=lambda one: str(one.last.row.at), default=None)
+    fit = [one for one in found if cluster in (None, one.cluster) and (not instance or one.instance in ("", instance))]
+    series = max(fit, key=lambda one: str(one.last.row.at), default=None)
+    return series, [one for one in found if series is not None and one.cluster == series.cluster]
 
 
 def _overview_row(series: Series, words: GateWords) -> dict[str, Any]:

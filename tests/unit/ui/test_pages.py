@@ -69,6 +69,73 @@ def test_mapped_tasks_are_told_apart_by_what_they_ran(us, evaluations):
     assert len(rows(history, "runs")) == 2
 
 
+@pytest.fixture
+def checkpoints(evaluations):
+    """evaluate.expand(checkpoint=…) over two of them, two nights: 0.5 and 0.75, then 0.875 and 0.25; the runs' ids."""
+    nights = []
+    for values in ((0.5, 0.75), (0.875, 0.25)):
+        places = [f"/runs/{len(nights)}/{at}/gpqa" for at in range(2)]
+        tasks = [
+            evaluation("gpqa", value, task_id="evaluate", map_index=at, job_dir=places[at])
+            for at, value in enumerate(values)
+        ]
+        words = {places[0]: "pass", places[1]: "regressed" if nights else "no_baseline"}
+        gates = [
+            task("gate", gym_verdict={"benchmarks": {"gpqa": {"verdict": word, "candidate": {"job_dir": place}}}})
+            | {"map_index": at}
+            for at, (place, word) in enumerate(words.items())
+        ]
+        nights.append(evaluations.run("ours", [*tasks, *gates]))
+    return nights
+
+
+def test_each_instance_that_evaluates_a_benchmark_is_a_row_of_its_own(us, checkpoints):
+    page = read(us.get("").text)
+    found = [cells(row) for row in rows(page, "benchmarks")]
+    assert [(row[0], *row[3:6]) for row in found] == [
+        ("gpqa ours on cluster · evaluate [0]", "0.875", "+0.375", "pass"),
+        ("gpqa ours on cluster · evaluate [1]", "0.25", "−0.5", "regressed"),
+    ]
+    for at, (row, values) in enumerate(
+        zip(rows(page, "benchmarks"), (["0.875", "0.5"], ["0.25", "0.75"]), strict=True)
+    ):
+        history = read(us.get(row.one("th").one("a").attributes["href"].removeprefix("./")).text)
+        assert [cells(line)[2] for line in rows(history, "runs")] == values
+        assert f"evaluate [{at}]" in history.one("p", **{"class": "lead"}).text
+        form = [one.attributes for one in history.all("input")]
+        assert {"type": "hidden", "name": "instance", "value": f"evaluate[{at}]"} in form
+
+
+def test_two_instances_of_one_run_are_compared_when_they_are_named(us, checkpoints):
+    def shown(**params: str) -> list[str]:
+        page = read(us.get("dags/ours/compare", params={"name": "gpqa", **params}).text)
+        return {cells(row)[0]: cells(row)[1:] for row in rows(page, "metrics")}["mean/reward"]
+
+    first, second = checkpoints
+    assert shown() == shown(left=first, right=second) == ["0.5", "0.875", "+0.375"]
+    assert shown(instance="evaluate[1]") == ["0.75", "0.25", "−0.5"]
+    assert shown(instance="evaluate[1]", left=first, right=second) == ["0.75", "0.25", "−0.5"]
+    assert shown(left=f"{second} evaluate[0]", right=f"{second} evaluate[1]") == ["0.875", "0.25", "−0.625"]
+    answer = us.get("dags/ours/compare", params={"name": "gpqa", "left": f"{second} evaluate[2]"})
+    assert answer.status_code == 404
+    page = read(us.get("dags/ours/compare", params={"name": "gpqa", "left": f"{second} evaluate[1]"}).text)
+    left, right = page.all("select")
+    chosen = [
+        [one.attributes["value"] for one in menu.all("option") if "selected" in one.attributes]
+        for menu in (left, right)
+    ]
+    assert chosen == [[f"{second} evaluate[1]"], [f"{second} evaluate[0]"]]
+    assert len(left.all("option")) == 4
+
+
+def test_a_chains_page_leads_to_the_runs_of_its_own_instance(us, checkpoints):
+    place = {"run_id": checkpoints[1], "task_id": "evaluate", "map_index": "1"}
+    page = read(us.get("dags/ours/chain", params=place).text)
+    (link,) = [one for one in page.all("a") if "all runs of" in one.text]
+    history = read(us.get(link.attributes["href"].removeprefix("../../")).text)
+    assert [cells(row)[2] for row in rows(history, "runs")] == ["0.25", "0.75"]
+
+
 def test_a_run_that_failed_before_it_had_a_job_is_red_in_its_benchmarks_history(us, evaluations):
     evaluations.run("ours", [evaluation("gpqa", 0.25, cluster="")])
     evaluations.run("ours", [evaluation("gpqa", 0.5)])
