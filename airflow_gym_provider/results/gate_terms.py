@@ -111,7 +111,7 @@ class Side:
     def value(self, metric: str) -> float:
         """The metric; NaN when it is missing or no number, whatever stands in its place."""
         found = self.metrics.get(metric)
-        return found if is_number(found) else math.nan
+        return float(found) if is_number(found) else math.nan
 
     def lacks(self, metric: str) -> str:
         """Why `value` is NaN, in words, with the names that could have been meant; empty when it is a number."""

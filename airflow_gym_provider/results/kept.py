@@ -9,13 +9,15 @@ import base64
 import binascii
 import hashlib
 import json
+import math
 import zlib
 from collections.abc import Mapping
 from typing import Any
 
+from airflow_gym_provider.results.numbers import is_number
 from airflow_gym_provider.results.tasks import Task, TaskRewards
 
-__all__ = ["keep_rewards", "kept_rewards"]
+__all__ = ["keep_rewards", "kept_rewards", "kept_step"]
 
 _SIGNS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz+/"
 _STEPS = len(_SIGNS) - 1
@@ -64,15 +66,31 @@ def kept_rewards(kept: object) -> tuple[TaskRewards, str] | None:
         if unpacking.unconsumed_tail:
             return None
         values = [float(value) for value in kept["values"]]
+        if not all(map(math.isfinite, values)):
+            return None
         signs, *names = text.split("\n")
         names = names or [str(at) for at in range(len(signs))]
         tasks = [
             Task("", name, 0, None if sign == _NONE else values[_SIGNS.index(sign)], "0")
             for name, sign in zip(names, signs, strict=True)
         ]
-    except (KeyError, IndexError, TypeError, ValueError, binascii.Error, zlib.error):
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError, binascii.Error, zlib.error):
         return None
     return TaskRewards.of(tasks), str(kept.get("prompts", ""))
+
+
+def kept_step(kept: object) -> float:
+    """By how much the kept values of two tasks differ at least, where they were rounded; 0.0 where they are exact.
+
+    Each is off by half of it at most, and two runs of the same tasks are rounded to steps of their own.
+    """
+    values = kept.get("values") if isinstance(kept, Mapping) else None
+    if not isinstance(values, list) or len(values) != len(_SIGNS) or not all(map(is_number, values)):
+        return 0.0
+    step = (float(values[-1]) - float(values[0])) / _STEPS
+    room = 1e-5 * max(abs(float(values[0])), abs(float(values[-1])))  # they are written with six digits
+    even = all(abs(float(value) - float(values[0]) - at * step) <= room for at, value in enumerate(values))
+    return step if even and math.isfinite(step) else 0.0
 
 
 def _sign(value: float | None, known: list[float]) -> str:

@@ -27,7 +27,8 @@ def sparkline(points: Sequence[tuple[float | None, str]]) -> str:
     step = (_WIDTH - 2 * _EDGE) / max(len(points) - 1, 1)
 
     def place(at: int, value: float | None) -> tuple[float, float]:
-        share = 0.0 if value is None else 0.5 if high == low else (value - low) / (high - low)
+        # halves, for the difference of two floats may be infinite
+        share = 0.0 if value is None else 0.5 if high == low else (value / 2 - low / 2) / (high / 2 - low / 2)
         return _EDGE + at * step, _HEIGHT - _EDGE - share * (_HEIGHT - 2 * _EDGE)
 
     line = " ".join(

@@ -135,7 +135,8 @@ def read_run(row: RunRow, benchmark: str = "") -> EvalRun | None:
     if not name:
         return None
     given = _mapping(result.get("metrics"))
-    metrics = headline({str(key): number for key, value in given.items() if is_number(number := value)}, len(given))
+    # as floats: the difference of two integers may be beyond every float
+    metrics = headline({str(key): float(value) for key, value in given.items() if is_number(value)}, len(given))
     return EvalRun(
         row,
         benchmark=name,

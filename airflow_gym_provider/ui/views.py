@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -18,6 +19,7 @@ from airflow_gym_provider.ui.render import page
 from airflow_gym_provider.ui.report import render_report
 from airflow_gym_provider.ui.runs import EvalRun, Series, change, collect, previous_green, read_run
 
+_log = logging.getLogger(__name__)
 _CHAIN_KEYS = (xcom_keys.JOB, xcom_keys.RESULT, xcom_keys.CHAIN, xcom_keys.LIVE)
 _REPORT_KEYS = (*_CHAIN_KEYS, xcom_keys.FAILURE)
 _DEEP = "../../"
@@ -28,7 +30,8 @@ def overview(session: Session, tasks: dict[str, set[str]]) -> str:
     """One row for each benchmark of these DAGs' tasks."""
     series = collect(queries.recent_rows(session, tasks))
     words = gate_words(queries.verdicts(session, list(tasks), queries.OVERVIEW_RUNS)) if tasks else {}
-    return page("overview.html.j2", root="./", rows=[_overview_row(one, words) for one in series])
+    rows = [_or_broken({"series": one}, lambda one=one: _overview_row(one, words)) for one in series]
+    return page("overview.html.j2", root="./", rows=rows)
 
 
 def history(session: Session, dag_id: str, name: str, cluster: str | None, *, instance: str, metric: str) -> str | None:
@@ -38,7 +41,10 @@ def history(session: Session, dag_id: str, name: str, cluster: str | None, *, in
         return None
     words = gate_words(queries.verdicts(session, [dag_id], queries.HISTORY_RUNS))
     chosen = metric if metric in series.metric_names else series.headline
-    rows = [_history_row(series.runs, at, chosen, words) for at in range(len(series.runs))]
+    rows = [
+        _or_broken({"run": run}, lambda at=at: _history_row(series.runs, at, chosen, words))
+        for at, run in enumerate(series.runs)
+    ]
     return page(
         "history.html.j2", root=_DEEP, series=series, metric=chosen, rows=rows, points=_points(series.runs, chosen)
     )
@@ -126,6 +132,15 @@ def _series(
     fit = [one for one in found if cluster in (None, one.cluster) and (not instance or one.instance in ("", instance))]
     series = max(fit, key=lambda one: str(one.last.row.at), default=None)
     return series, [one for one in found if series is not None and one.cluster == series.cluster]
+
+
+def _or_broken(otherwise: dict[str, Any], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The row, or one that says that it cannot be shown: what one task left takes no page away from the others."""
+    try:
+        return make() | {"broken": False}
+    except Exception:
+        _log.exception("a row of the pages cannot be shown")
+        return otherwise | {"broken": True}
 
 
 def _overview_row(series: Series, words: GateWords) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_gym_provider.results import Task, TaskRewards, keep_rewards, kept_rewards
+from airflow_gym_provider.results.kept import kept_step
 
 REWARDS = st.none() | st.sampled_from([0.0, 0.25, 0.5, 1.0]) | st.floats(-1, 1).map(lambda value: round(value, 3))
 
@@ -43,6 +44,19 @@ def test_many_different_values_come_back_nearly():
     wanted = [dice.random() for _ in range(500)]
     found = values_of(keep_rewards(rewards(wanted), 10_000))
     assert max(abs(found[str(at)] - value) for at, value in enumerate(wanted)) < 0.01
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-3.0, 100.0), (1e6, 2e6)])
+def test_what_is_rounded_says_by_how_much(low, high):
+    dice = random.Random(1)
+    wanted = [dice.uniform(low, high) for _ in range(500)]
+    kept = json.loads(json.dumps(keep_rewards(rewards(wanted), 10_000)))
+    step = kept_step(kept)
+    assert step == pytest.approx((max(wanted) - min(wanted)) / 63, rel=1e-3)
+    assert max(abs(values_of(kept)[str(at)] - value) for at, value in enumerate(wanted)) <= step / 2 * 1.01
+    assert kept_step(keep_rewards(rewards(wanted[:64]), 10_000)) == 0.0
+    for junk in (None, 5, {}, {"values": 3}, {"values": ["x"] * 64}, {"values": [10**400] * 64}):
+        assert kept_step(junk) == 0.0
 
 
 @pytest.mark.parametrize(("tasks", "size"), [(30, 150), (400, 220), (2000, 620)])
@@ -81,6 +95,8 @@ def test_other_questions_have_another_fingerprint():
         {"values": []},
         {"values": "x"},
         {"values": None},
+        {"values": [10**400, 0]},
+        {"values": [float("nan"), 0.0]},
     ],
 )
 def test_what_is_not_understood_is_none(change):

@@ -10,6 +10,7 @@ from fakes.evaluations import evaluation, task
 
 from airflow_gym_provider.results.kept import keep_rewards
 from airflow_gym_provider.results.tasks import Task, TaskRewards
+from airflow_gym_provider.ui import views
 from airflow_gym_provider.ui.runs import RunRow, read_run
 from tests.unit.ui.html import read
 
@@ -24,8 +25,8 @@ def cells(row):
     return [cell.text for cell in row.children if not isinstance(cell, str) and cell.tag in ("td", "th")]
 
 
-def rewards(values) -> dict:
-    return keep_rewards(TaskRewards.of(Task("a", str(at), 1, value, "7") for at, value in enumerate(values)), 1000)
+def rewards(values, room: int = 1000) -> dict:
+    return keep_rewards(TaskRewards.of(Task("a", str(at), 1, value, "7") for at, value in enumerate(values)), room)
 
 
 def test_without_evaluations_a_page_says_what_to_do(us, evaluations):
@@ -67,6 +68,36 @@ def test_mapped_tasks_are_told_apart_by_what_they_ran(us, evaluations):
     assert [cells(row)[0].split()[0] for row in rows(page, "benchmarks")] == ["a", "b", "c"]
     history = read(us.get("dags/ours/benchmark", params={"name": "a"}).text)
     assert len(rows(history, "runs")) == 2
+
+
+def test_numbers_at_the_end_of_all_floats_take_no_page_away(us, evaluations):
+    """JSON knows integers of 309 digits, which are floats as well: the difference of two is none."""
+    for value in (-17 * 10**307, 17 * 10**307):
+        evaluations.run("ours", [evaluation("gpqa", value), evaluation("innocent", 0.5)])
+    (row, other) = [cells(one) for one in rows(read(us.get("").text), "benchmarks")]
+    assert (row[3], other[3]) == ("1.7e+308", "0.5")
+    chart = rows(read(us.get("").text), "benchmarks")[0].one("polyline").attributes["points"]
+    assert "nan" not in chart
+    history = read(us.get("dags/ours/benchmark", params={"name": "gpqa"}).text)
+    assert [cells(one)[2] for one in rows(history, "runs")] == ["1.7e+308", "-1.7e+308"]
+    assert us.get("dags/ours/compare", params={"name": "gpqa"}).status_code == 200
+
+
+def test_a_row_that_cannot_be_shown_says_so_and_leaves_the_others(us, evaluations, monkeypatch):
+    made = views._history_row
+
+    def broken(runs, at, metric, words):
+        if runs[at].benchmark == "aime25" and runs[at].value(metric) == 0.25:
+            raise ZeroDivisionError
+        return made(runs, at, metric, words)
+
+    monkeypatch.setattr(views, "_history_row", broken)
+    for value in (0.5, 0.25):
+        evaluations.run("ours", [evaluation("aime25", value), evaluation("gpqa", value)])
+    found = [cells(one) for one in rows(read(us.get("").text), "benchmarks")]
+    assert (found[0][1:], found[1][3]) == (["cannot be shown"], "0.25")
+    history = read(us.get("dags/ours/benchmark", params={"name": "aime25"}).text)
+    assert [cells(one)[2] for one in rows(history, "runs")] == ["cannot be shown", "0.5"]
 
 
 @pytest.fixture
@@ -203,6 +234,18 @@ def test_two_runs_side_by_side(us, evaluations):
         assert tasks == [["1", "1", "0", "−1"], ["2", "1", "0.5", "−0.5"], ["3", "0", "1", "+1"]]
     back = read(us.get("dags/ours/compare", params={"name": "gpqa", "left": second, "right": first}).text)
     assert {cells(row)[0]: cells(row)[1:] for row in rows(back, "metrics")}["mean/reward"] == ["0.25", "0.5", "+0.25"]
+
+
+def test_what_only_rounding_moved_is_as_before(us, evaluations):
+    """120 different rewards are kept on a grid of each run's own range: one task moved, no other."""
+    values = [at / 126 for at in range(120)]
+    evaluations.run("ours", [evaluation("gpqa", task_rewards=rewards(values, 10_000))])
+    evaluations.run("ours", [evaluation("gpqa", task_rewards=rewards([-1.0, *values[1:]], 10_000))])
+    page = read(us.get("dags/ours/compare", params={"name": "gpqa"}).text)
+    assert page.one("p", id="pairs").text == (
+        "120 tasks in both: 0 better, 1 worse, 119 as before. "
+        "Rewards are rounded: differences below 0.046 count as before."
+    )
 
 
 def test_tasks_that_are_too_many_to_be_kept_are_said_to_be_elsewhere(us, evaluations):
@@ -351,6 +394,7 @@ def test_hostile_names_stay_text_and_find_their_pages(us, hostile):
         {"benchmarks": [1, {"benchmark": "gpqa", "verdict": 5}], "verdict": {}},
         {"task_rewards": {"packed": "!!", "values": 3}, "benchmarks": {"gpqa": "regressed"}},
         {"metrics": {"a": 10**400, "b": 1e308, "c": -1e308}, "rollouts_done": 10**400, "used": 10**400},
+        {"metrics": {"a": 17 * 10**307}, "task_rewards": {"packed": "eJwzAAAAMQAx", "values": [10**400]}},
         {"jobs": [{"id": "5", "state": "RUNNING", "submit": 10**400, "start": 1e308, "elapsed": -(10**400)}]},
         {"jobs": [{"id": "5", "state": "RUNNING", "submit": 1e14, "start": -1e14, "elapsed": 1e300}]},
         {"jobs": [{"id": "5", "state": "RUNNING", "submit": "0001-01-01T00:00:00+14:00", "end": "9999-12-31"}]},
