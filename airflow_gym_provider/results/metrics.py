@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from airflow_gym_provider.results.numbers import is_number
+from airflow_gym_provider.results.collected import Collected, parse_json
 
 __all__ = ["MetricsError", "key_metrics"]
+
+_LONGEST_AGENT = 200
 
 
 class MetricsError(ValueError):
@@ -19,30 +20,27 @@ def key_metrics(data: bytes) -> tuple[dict[str, float], tuple[str, ...], list[st
 
     The file is a list with one entry per agent. Names are the metrics' own ("mean/reward") when there is one agent, and
     begin with the agent ("solver/mean/reward") when there are several. Values that are no finite number (NaN and
-    Infinity, which Python writes and JSON does not know, null, text) are left out, with a remark. Raises MetricsError.
+    Infinity, which Python writes and JSON does not know, null, text) are left out, with a remark; so are a name that
+    stands for two values, and what `Collected` bounds. Raises MetricsError.
     """
     entries = _entries(data)
     agents = _unique([_agent(entry) for entry in entries])
-    metrics: dict[str, float] = {}
-    notes: list[str] = []
+    found = Collected()
     for agent, entry in zip(agents, entries, strict=True):
         prefix = f"{agent}/" if len(agents) > 1 else ""
         values = entry.get("key_metrics")
         if not isinstance(values, dict):
             raise MetricsError(f"has no key_metrics for agent {agent}")
         for name, value in values.items():
-            if is_number(value):
-                metrics[f"{prefix}{name}"] = value
-            else:
-                notes.append(f"{prefix}{name} is {json.dumps(value)[:80]}, not a number,")
-    return metrics, tuple(agents), notes
+            found.add(prefix, name, value)
+    return found.metrics, tuple(agents), found.notes
 
 
 def _entries(data: bytes) -> list[dict[str, Any]]:
     if not data.strip():
         raise MetricsError("is empty")
     try:
-        content = json.loads(data)
+        content = parse_json(data)
     except (ValueError, RecursionError) as error:
         raise MetricsError(f"is not valid JSON: {error}") from None
     entries = content if isinstance(content, list) else [content]
@@ -54,7 +52,7 @@ def _entries(data: bytes) -> list[dict[str, Any]]:
 def _agent(entry: dict[str, Any]) -> str:
     reference = entry.get("agent_ref")
     name = reference.get("name") if isinstance(reference, dict) else None
-    return name if isinstance(name, str) and name else "agent"
+    return name[:_LONGEST_AGENT] if isinstance(name, str) and name else "agent"
 
 
 def _unique(names: list[str]) -> list[str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_gym_provider.jobscript.quoting import quote
-from airflow_gym_provider.results.harness import HarnessError, harness_metrics
+from airflow_gym_provider.results.harness import HarnessError, harness_results
 from airflow_gym_provider.results.survey import CLOCKS_DIFFER
 from airflow_gym_provider.results.tasks import TaskRewards, read_task
 from airflow_gym_provider.slurm.progress import beside
@@ -221,7 +221,7 @@ def _spread(numbers: Mapping[str, float], name: str, n: int) -> Spread | None:
 
 
 def _harness(frames: Frames, tag: str, path: str | None, since: float | None) -> tuple[dict[str, float], str]:
-    """Metrics of results.json, and why there are none."""
+    """Metrics of results.json, and why there are none or not all."""
     told = [frame for frame in frames.named("results") if frame.arg(0) == tag]
     if path is None or not told or told[0].arg(1) == "missing":
         return {}, ""
@@ -234,9 +234,10 @@ def _harness(frames: Frames, tag: str, path: str | None, since: float | None) ->
     if len(data) != int(told[0].arg(2, "-1")):
         return {}, f"{path} could not be read to its end"
     try:
-        return harness_metrics(data), ""
+        metrics, notes = harness_results(data)
     except HarnessError as error:
         return {}, f"{path} {error}"
+    return metrics, f"{path}: {' '.join(notes).rstrip(',')}" if notes else ""
 
 
 def _unfit(told: Frame, since: float | None) -> str:

@@ -50,6 +50,41 @@ def test_what_is_no_finite_number_is_left_out_and_told(value: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("content", "left", "twice"),
+    [
+        ([entry("s", x=1), entry("s", x=2), entry("s#2", x=9)], {"s/x": 1.0}, "s#2/x"),
+        ([entry("a", **{"b/x": 1, "x": 5}), entry("a/b", x=9)], {"a/x": 5.0}, "a/b/x"),
+        ('[{"key_metrics": {"x": 0.1, "y": 1, "x": 0.9}}]', {"y": 1.0}, "x"),
+        ('[{"key_metrics": {"x": 0.1, "y": 1, "x": 0.1, "x": 2}}]', {"y": 1.0}, "x"),
+    ],
+)
+def test_a_name_that_stands_for_two_values_has_none(content: Any, left: dict[str, float], twice: str) -> None:
+    data = content if isinstance(content, str) else json.dumps(content)
+    metrics, _, notes = key_metrics(data.encode())
+    assert (metrics, notes) == (left, [f"{twice} is there twice, and neither is taken,"])
+
+
+def test_key_metrics_that_are_there_twice_are_none() -> None:
+    with pytest.raises(MetricsError, match="no key_metrics for agent a"):
+        key_metrics(b'[{"agent_ref": {"name": "a"}, "key_metrics": {"x": 1}, "key_metrics": {"x": 2}}]')
+
+
+def test_names_numbers_and_remarks_are_bounded() -> None:
+    """An agent's or a metric's name of a megabyte is not made anew for every metric, nor a remark for every null."""
+    long = [entry("a" * 1_000_000, **{f"m{at}": 1 for at in range(1000)}), entry("b", **{"n" * 1_000_000: 1, "x": 2})]
+    metrics, agents, notes = key_metrics(json.dumps(long).encode())
+    assert (len(metrics), metrics["b/x"], max(map(len, metrics))) == (1001, 2.0, 205)
+    assert max(map(len, agents)) == 200
+    assert notes == [f"b/{'n' * 77}… is a name of 1000002 signs, which is left out,"]
+    metrics, _, notes = key_metrics(json.dumps([entry(**{f"m{at}": None for at in range(100_000)}, x=1)]).encode())
+    assert metrics == {"x": 1.0}
+    assert (len(notes), notes[-1]) == (21, "and 99,980 more")
+    metrics, _, notes = key_metrics(json.dumps([entry(**{f"m{at}": at for at in range(6000)})]).encode())
+    assert (len(metrics), notes) == (5000, ["1,000 metrics more than the 5,000 that are taken are"])
+    assert sum(map(len, key_metrics(json.dumps([entry(**{"m" * 500: [1] * 9999})]).encode())[2])) < 200
+
+
+@pytest.mark.parametrize(
     ("data", "text"),
     [
         (b"", "is empty"),

@@ -8,6 +8,7 @@ import os
 import subprocess
 import tempfile
 import threading
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -324,6 +325,34 @@ def test_names_nested_without_end_are_no_crash():
     assert harness_metrics(b'{"x": 1, "y": ' + b'{"a":' * 50 + b"1" + b"}" * 50 + b"}") == {"x": 1}
     with pytest.raises(ValueError, match="not valid JSON"):
         harness_metrics(deep.encode() * 20)
+
+
+def test_names_of_a_harness_that_fold_together_stand_for_nothing(tmp_path: Path):
+    path = tmp_path / "results.json"
+    path.write_text('{"acc": {"norm": 0.1}, "acc.norm": 0.9, "x": 1, "y": 2, "y": 3, "z": {"a": 1}, "z": {"b": 2}}')
+    found = read_results(path)
+    assert found.metrics == {"x": 1.0}
+    for name in ("acc.norm", "y", "z"):
+        assert f"{name} is there twice" in found.metrics_problem
+    assert found.metrics_problem.startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize("nested", [1, 3])
+def test_a_long_name_is_not_made_anew_for_each_number_below_it(nested: int):
+    """60 kB were 90 MB of names."""
+    from airflow_gym_provider.results.harness import harness_results
+
+    numbers = {str(at): at for at in range(3000)}
+    content: dict[str, object] = {"x": 1, **numbers}
+    for _ in range(nested):
+        content = {"n" * 30_000: content, "y": 2}
+    tracemalloc.start()
+    metrics, notes = harness_results(json.dumps(content).encode())
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert metrics == {"y": 2.0}
+    assert notes == [f"{'n' * 79}… is a name of 30001 signs, which is left out,"]
+    assert peak < 5_000_000
 
 
 @pytest.mark.parametrize("reader", ["python", "awk"])
