@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from airflow.sdk import BaseOperator
 from airflow.sdk.bases.branch import BranchMixIn
+
+from airflow_gym_provider.operators._again import RetriedOperator, told_at_once
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 LAST_GREEN = "last_green"
 
 
-class GymGateOperator(BaseOperator, BranchMixIn):
+class GymGateOperator(RetriedOperator, BranchMixIn):
     """Compares the benchmarks of this run with a baseline, and fails, skips or branches when they got worse.
 
     Per benchmark and metric the outcome is one of four, with a sentence that says why: what moved from what to what,
@@ -40,6 +41,7 @@ class GymGateOperator(BaseOperator, BranchMixIn):
     Mark a red gate as success in Airflow's UI to make its run the baseline of the next. An instance of a mapped gate is
     compared with the instance that judged the same benchmark, with that of the same map index where several did.
 
+    What cannot be read, since the login node is away, is tried again twice (`retries`, `retry_delay`); no verdict is.
     Pushes the XCom `gym_verdict`: outcome and sentence of all, of each benchmark, of each metric. Returns the outcome.
 
     :param candidate: results of `GymEvalOperator` (its `.output`; of mapped tasks too), or the absolute path of a run
@@ -131,7 +133,9 @@ class GymGateOperator(BaseOperator, BranchMixIn):
         """Judge, push `gym_verdict`, then fail, skip, branch or return the outcome."""
         from airflow_gym_provider.operators._gate import judge
 
-        return self._act(judge(self, context), context)
+        with told_at_once():
+            judged = judge(self, context)
+        return self._act(judged, context)
 
     def _act(self, judged: Judged, context: Context) -> str:
         from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException

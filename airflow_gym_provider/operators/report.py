@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator
-
 from airflow_gym_provider import xcom_keys
+from airflow_gym_provider.operators._again import RetriedOperator, told_at_once
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
@@ -53,13 +52,14 @@ class _Instance:
         return str((self.result or {}).get("benchmark") or "")
 
 
-class GymReportOperator(BaseOperator):
+class GymReportOperator(RetriedOperator):
     """Writes `report.html`, self-contained, for the evaluations of this DAG run, and returns its path.
 
     Into the run directory on the cluster, where the results are; or into a file on the worker, when `path` is given.
     It holds what the tasks returned: metrics, verdicts, jobs with their times, paths on the cluster. No secrets are
     there, and it loads nothing from anywhere. Runs whatever became of the evaluations, each of which has a row with its
     state, also one that failed before it had a job. Is skipped when all of them were, and fails when there is none.
+    A login node that is away is tried again twice (`retries`, `retry_delay`).
 
     :param eval_task_ids: the task that evaluates, or several; mapped ones with all their instances (templated).
     :param gate_task_id: a `GymGateOperator` of the same run, whose verdicts are shown (templated).
@@ -132,7 +132,7 @@ class GymReportOperator(BaseOperator):
                 "the evaluations do not say where their run directory is: give the report a path"
             )
         path = f"{run_dir}/{FILE}"
-        with SlurmHook(self.ssh_conn_id, place.get("hostname")) as hook:
+        with told_at_once(), SlurmHook(self.ssh_conn_id, place.get("hostname")) as hook:
             hook.load()
             script = write_script(path, content)
             answer = hook.run(script, _TIMEOUT)
