@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 _REGRESSED = "regressed"
 _COMMAND = re.compile(r"<(?=[!@#a-zA-Z])")
+# before a name, and wherever it would call a whole room; an address and pass@1 stay what they are
+_MENTION = re.compile(r"@(?=(?:everyone|here|channel|all)\b(?![.-]))|(?<![\w.‹])@(?=\w)", re.IGNORECASE)
+_LINK = re.compile(r"\](?=[(\[])")
+_NOTHING = "\u200b"
+"""A space without width: to be seen it is not there, to a chat it is."""
 _MOST_METRICS = 8
 _COUNTS = re.compile(r"\b(\d+) of (\d+) rollouts")
 
@@ -57,9 +62,14 @@ class GymMessage:
     links: Mapping[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON for a webhook: its fields. In what chats show, `<` begins no mention, link or command of theirs."""
-        shown = {name: _COMMAND.sub("‹", getattr(self, name)) for name in ("title", "text")}
-        return asdict(self) | shown
+        """As JSON for a webhook: its fields. In what chats show is no mention, link or command of theirs."""
+        return asdict(self) | {"title": inert(self.title), "text": inert(self.text)}
+
+
+def inert(text: str) -> str:
+    """The text, looking as it does, so that a chat finds no mention (`@`, `<`), link or picture (`](`, `<`) in it."""
+    text = _COMMAND.sub("‹", text)
+    return _LINK.sub(f"]{_NOTHING}", _MENTION.sub(f"@{_NOTHING}", text))
 
 
 def compose(context: Context) -> GymMessage | None:
@@ -78,7 +88,7 @@ def compose(context: Context) -> GymMessage | None:
     done, expected = _counts(values, reason)
     message = GymMessage(
         event.value,
-        f"{benchmark} {event.value}: {_one_line(reason) or 'no reason was given'}"[:300],
+        inert(f"{benchmark} {event.value}: {_one_line(reason) or 'no reason was given'}"[:300]),
         "",
         benchmark,
         reason,
@@ -92,7 +102,7 @@ def compose(context: Context) -> GymMessage | None:
         _metrics(values),
         _links(context, ti),
     )
-    return GymMessage(**{**message.__dict__, "text": _text(message)})
+    return GymMessage(**{**message.__dict__, "text": inert(_text(message))})
 
 
 def _event(ti: Any, exception: object, verdict: Mapping[str, Any]) -> GymEvent | None:

@@ -295,6 +295,34 @@ def test_nothing_in_a_message_is_a_command_of_a_chat(hook, xcoms):
     assert body["reason"] == "<!channel> <https://evil.example|Airflow> 1 < 2 <@U1>"
 
 
+@pytest.mark.parametrize("way", ["notifier", "webhook"])
+@pytest.mark.parametrize(
+    "bad",
+    ["@everyone", "x@everyone", "@Channel", "@here", "@somebody", "[click](http://evil)", "![](http://x)", "[a][b]"],
+)
+def test_no_room_is_called_and_no_link_is_hidden(hook, sent, xcoms, way, bad):
+    """Whichever chat it goes to: Slack, Discord, Mattermost and their likes differ in what they read."""
+    told = context(ChainStopped(f"gpqa: {bad} is in a log"))
+    if way == "webhook":
+        GymNotifier(webhook_conn_id="chat")(told)
+        [(_, _, body)] = hook.got
+        texts = [body["title"], body["text"]]
+        assert bad in body["reason"]
+    else:
+        GymNotifier(Told())(told)
+        texts = sent
+    for text in texts:
+        assert bad not in text
+        assert bad in text.replace("\u200b", "")
+
+
+def test_addresses_and_metrics_stay_what_they_are(sent, xcoms):
+    reason = "gpqa: me@example.edu, sftp://me@here.example.edu/x, pass@1[avg-of-4] and 1 < 2"
+    GymNotifier(Told())(context(ChainStopped(reason)))
+    assert reason in sent[0]
+    assert "\u200b" not in sent[0]
+
+
 def test_what_is_sent_is_without_the_secrets_that_airflow_knows(hook, sent, xcoms):
     secret = 'it\'s a "canary-6b1d"\nand canary-9e2f'
     mask([secret])
