@@ -40,7 +40,7 @@ class Verdict:
 
 
 def judge(survey: Survey, spec: Spec, since: float | None = None) -> Verdict:
-    """Complete is: as many rollouts as expected, and metrics that are not older than they are.
+    """Complete is: as many rollouts as expected, and metrics, one finite number at least, not older than they are.
 
     Lines stand for rollouts here, for this is asked often, and of results that still grow: what is complete by its
     lines has to be read before anything is green, see `recount`.
@@ -106,6 +106,9 @@ def _metrics_fault(survey: Survey, since: float | None) -> str:
         return f"{survey.metrics_file.path} is {age} s older than the rollouts, left by an earlier job"
     if since is not None and survey.metrics_file.mtime < since - CLOCKS_DIFFER:
         return f"{survey.metrics_file.path} is from before this chain's first job, left by another run"
+    if not survey.metrics and not survey.metrics_problem:
+        told = f" ({'; '.join(survey.notes)})" if survey.notes else ""
+        return f"{survey.metrics_file.path} holds no finite number{told}"
     return survey.metrics_problem
 
 

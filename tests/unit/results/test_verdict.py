@@ -56,6 +56,8 @@ def test_all_rollouts_and_metrics_of_their_own() -> None:
         (found(100, 100, metrics_at=None), f"{METRICS} does not exist"),
         (found(100, 100, metrics_at=900), f"{METRICS} is 100 s older than the rollouts"),
         (replace(found(100, 100), metrics_problem=f"{METRICS} is not valid JSON"), "is not valid JSON"),
+        (replace(found(100, 100), metrics={}), f"but no metrics: {METRICS} holds no finite number"),
+        (replace(found(100, 100), metrics={}, notes=("x is NaN",)), "holds no finite number (x is NaN)"),
     ],
 )
 def test_what_is_missing_is_told(survey: Survey, text: str) -> None:
