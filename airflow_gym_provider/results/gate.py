@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from airflow_gym_provider.results.gate_cases import MEAN_REWARD, Case, Open
-from airflow_gym_provider.results.gate_doubts import doubts
+from airflow_gym_provider.results.gate_doubts import doubt
 from airflow_gym_provider.results.gate_terms import (
     GateReport,
     GateSettings,
@@ -150,19 +150,20 @@ def _unrounded(better: float, tolerated: float, pair: Pair) -> float:
 def _closed(found: Sequence[MetricVerdict | Open], settings: GateSettings) -> list[MetricVerdict]:
     """Verdicts, once all p values are there to be corrected together."""
     waiting = [item for item in found if isinstance(item, Open)]
-    adjusted = iter(corrected([item.test.p for item in waiting], settings.correction))
-    doubted = iter(doubts(waiting, settings))
+    adjusted = corrected([item.test.p for item in waiting], settings.correction)
     method = (
         "" if settings.correction == "none" or len(waiting) < 2 else settings.correction.replace("-", " and ").title()
     )
     after = f" after {method} over {len(waiting)} comparisons" if method else ""
-    return [
-        _close(item, next(adjusted), after, next(doubted), settings) if isinstance(item, Open) else item
-        for item in found
-    ]
+    closed = []
+    for at, (item, p) in enumerate(zip(waiting, adjusted, strict=True)):
+        doubted = "" if p < settings.alpha else doubt(waiting, at, settings)
+        closed.append(_close(item, p, after, doubted, settings))
+    verdicts = iter(closed)
+    return [next(verdicts) if isinstance(item, Open) else item for item in found]
 
 
-def _close(item: Open, p: float, after: str, doubt: str, settings: GateSettings) -> MetricVerdict:
+def _close(item: Open, p: float, after: str, doubted: str, settings: GateSettings) -> MetricVerdict:
     case, test, rule = item.case, item.test, item.case.rule
     interval = f"{percent(test.confidence)} interval {number(test.low, sign=True)} to {number(test.high, sign=True)}"
     change = f"{number(test.mean, sign=True)}, {interval}, p = {number(p)}{after}"
@@ -172,7 +173,7 @@ def _close(item: Open, p: float, after: str, doubt: str, settings: GateSettings)
     tolerance = f"; a drop of {number(item.tolerated)} is tolerated" if item.tolerated else ""
     if p < settings.alpha:
         outcome, told = Outcome.REGRESSED, f"got worse {moved}{tolerance}"
-    elif why := case.lacks or doubt:
+    elif why := case.lacks or doubted:
         outcome, told = Outcome.INCONCLUSIVE, f"is inconclusive, since {why}; {moved}{tolerance}"
     elif rule.exclude_drop is not None and _reaches(test, rule):
         cannot = f"a drop of {number(rule.exclude_drop)} cannot be ruled out"

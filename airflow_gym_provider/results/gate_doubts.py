@@ -16,18 +16,17 @@ from airflow_gym_provider.results.paired import chance_of, corrected, least_chan
 from airflow_gym_provider.results.sentences import number
 from airflow_gym_provider.results.tasks import TaskRewards
 
-__all__ = ["doubts"]
+__all__ = ["doubt"]
 
 _ROUNDED = 0.00051
 """A number that was written with three digits behind the point is as good as the mean itself."""
 
 
-def doubts(tests: Sequence[Open], settings: GateSettings) -> list[str]:
-    """For each test why it may not pass, to be read after "since"; "" where nothing speaks against it."""
-    chances = [item.test.p for item in tests]
-    checks = (_too_few_tasks, _too_little_to_lose, _unspoken)
-    told = (((check(item, _Beside(at, chances, settings))) for check in checks) for at, item in enumerate(tests))
-    return [next(filter(None, words), "") for words in told]
+def doubt(tests: Sequence[Open], at: int, settings: GateSettings) -> str:
+    """Why the test at this index may not pass, to be read after "since"; "" where nothing speaks against it."""
+    beside = _Beside(at, [item.test.p for item in tests], settings)
+    told = (check(tests[at], beside) for check in (_too_few_tasks, _too_little_to_lose, _unspoken))
+    return next(filter(None, told), "")
 
 
 @dataclass(frozen=True)
