@@ -18,6 +18,7 @@ from airflow_gym_provider.results.tasks import TaskRewards
 
 __all__ = ["doubt"]
 
+_NEARLY_ALL = 0.9
 _ROUNDED = 0.00051
 """A number that was written with three digits behind the point is as good as the mean itself."""
 
@@ -64,17 +65,17 @@ def _too_few_tasks(item: Open, beside: _Beside) -> str:
 
 
 def _too_little_to_lose(item: Open, beside: _Beside) -> str:
-    """Whether a drop that is news by itself, or the loss of all there was, would have passed with this baseline.
+    """Whether the run has lost nearly all that the baseline had, and even all of it would have passed.
 
     A task that the baseline has not solved cannot fall, so a run that had little to lose has less tasks than it seems.
-    Noise of such a run is no news by itself, and passes.
+    What chance takes away of little is mostly less than that, and passes.
     """
     new = [item.sign * pair.candidate for pair in item.found.pairs]
     old = [item.sign * pair.baseline for pair in item.found.pairs]
     # as bad as rewards get: 0 (or 1 where lower is better), unless there were worse ones
     bottom = min(0.0 if item.sign > 0 else -1.0, *new, *old)
-    fell = sum(old) - sum(new) > item.tolerated * len(old)
-    if not fell or (item.test.p >= beside.settings.alpha and any(value > bottom for value in new)):
+    fell = sum(old) - sum(new)
+    if fell <= item.tolerated * len(old) or fell < _NEARLY_ALL * (sum(old) - bottom * len(old)):
         return ""
     lost = [bottom - value + item.tolerated for value in old]
     p = beside.shown(chance_of(lost))
