@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk import DAG, TaskGroup
+from airflow.sdk.bases import operator as base
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from airflow.serialization.serialized_objects import DagSerialization
 
@@ -48,6 +49,17 @@ def test_ours_are_the_last_that_count(
             assert (task.retries, task.retry_delay) == (retries, delay), name
     unmapped = dag.get_task("g.many").unmap({field: "a"})
     assert (unmapped.retries, unmapped.retry_delay) == (retries, delay)
+
+
+@pytest.mark.parametrize(("operator", "needs", "field"), OPERATORS)
+def test_a_mapped_task_has_them_where_airflow_asks_no_operator_for_its_own(
+    monkeypatch: pytest.MonkeyPatch, operator: Any, needs: dict[str, Any], field: str
+):
+    """As in Airflow 3.3.0; a newer one reads them from the signature of `__init__`."""
+    monkeypatch.setattr(base, "_get_operator_defaults", lambda _: base.OPERATOR_DEFAULTS.copy(), raising=False)
+    with DAG("d", schedule=None):
+        made = operator.partial(task_id="many", **needs).expand(**{field: ["a", "b"]})
+    assert (made.retries, made.retry_delay) == (2, HALF_A_MINUTE)
 
 
 @pytest.mark.parametrize(
