@@ -432,24 +432,25 @@ def test_two_hundred_benchmarks_hide_no_drop_of_one(fall: float, monkeypatch: py
 
 
 @pytest.mark.parametrize("new", [0.1, 0.5, 0.89])
-def test_a_number_that_its_rewards_do_not_make_is_no_pass(new: float):
+def test_a_fall_of_the_number_that_its_rewards_do_not_show_is_no_pass(new: float):
     nine = [0.9] * 40
     verdict = judge(side(nine, "this run", metrics={"mean/reward": new}), side(nine))
     assert verdict.outcome is Outcome.INCONCLUSIVE
-    told = f"mean/reward of this run was written as {new:g}, and the rewards of its tasks have the mean 0.9, so they do"
+    told = f"since mean/reward fell from 0.9 to {new:g} and the rewards of its tasks do not show it"
     assert told in verdict.sentence
     assert judge(side(nine), side(nine, metrics={"mean/reward": 2.0})).outcome is Outcome.INCONCLUSIVE
     assert judge(side([0.1] * 40, metrics={"mean/reward": 0.9}), side(nine)).outcome is Outcome.REGRESSED
 
 
-@pytest.mark.parametrize("written", [0.667, 2 / 3, 0.75, 0.6666])
-def test_the_mean_may_be_rounded_and_over_tasks_or_rollouts(written: float):
-    """Of thirty tasks twenty are right; those were tried twice, or were they not: 0.8."""
+@pytest.mark.parametrize("written", [0.667, 2 / 3, 0.75, 0.3])
+def test_a_number_that_is_written_otherwise_and_did_not_fall_passes(written: float):
+    """Over tasks or rollouts, without samples that gym leaves out, with failures counted as 0: as in the run before."""
     rows = [Task("solver", str(at), 3 if at < 10 else 2, float(at < 20), "7") for at in range(30)]
     mine = Side("it", {"mean/reward": written}, TaskRewards.of(rows))
-    assert judge(mine, mine).outcome is (Outcome.INCONCLUSIVE if written == 0.75 else Outcome.PASS)
-    by_rollout = replace(mine, metrics={"mean/reward": 50 / 70})
-    assert judge(by_rollout, by_rollout).outcome is Outcome.PASS
+    assert judge(mine, mine).outcome is Outcome.PASS
+    assert judge(mine, replace(mine, metrics={"mean/reward": written - 0.2})).outcome is Outcome.PASS
+    assert judge(mine, replace(mine, metrics={"mean/reward": written + 0.0005})).outcome is Outcome.PASS
+    assert judge(mine, replace(mine, metrics={"mean/reward": written + 0.2})).outcome is Outcome.INCONCLUSIVE
 
 
 def test_a_fall_in_tasks_that_cannot_be_compared_is_no_pass():
