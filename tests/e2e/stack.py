@@ -238,7 +238,7 @@ class Stack:
         """
         found = self.api.call("GET", f"dags/{dag_id}/dagRuns?run_type={run_type}&order_by=id&limit=100")["dag_runs"]
         since = self.api.call("GET", after.path)["start_date"] if after else ""
-        return [Run(self, dag_id, run["dag_run_id"]) for run in found if run["queued_at"] >= since]
+        return [Run(self, dag_id, run["dag_run_id"]) for run in found if (run["queued_at"] or "") >= since]
 
     def _queue_run(self, dag_id: str) -> str | None:
         """The id of a new run; none for a DAG with a schedule, which begins one by itself."""
