@@ -70,6 +70,7 @@ bring_up() {
     export GYM_OUTPUT_PATH=$folder/runs
     bash "$here/airflow.sh" up --dir "$folder/airflow" --dags "$folder/dags" --python "$venv/bin/python"
     eval "$(bash "$here/airflow.sh" env --dir "$folder/airflow")"
+    [ $keep = 0 ] || where_to_look
 }
 
 # The same DAG over another YAML file: the real gym's benchmark, with the model still a stand-in.
@@ -96,18 +97,22 @@ take_down() {
     bash "$here/cluster.sh" down --dir "$1/cluster"
 }
 
+where_to_look() {
+    printf '%s\n' "Airflow:  $GYM_AIRFLOW_URL  (user $GYM_AIRFLOW_USER, password $GYM_AIRFLOW_PASSWORD)" \
+        "DAGs:     $folder/dags  (a new file is seen within ten seconds; it starts paused)" \
+        "Results:  $folder/runs" \
+        "A shell:  eval \"\$(bash docker/cluster.sh env --dir $folder/cluster; bash docker/airflow.sh env --dir $folder/airflow)\"" \
+        "          then airflow dags list, airflow gym …, squeue; the connection is gym_cluster" \
+        "The end:  bash docker/demo.sh --down $folder"
+}
+
 # Whatever happens, nothing is left running unless --keep asked for it; a failure leaves its logs.
 at_exit() {
     local code=$?
     trap - EXIT INT TERM
     if [ $keep = 1 ] && [ $code != 130 ] && [ -n "${GYM_AIRFLOW_URL:-}" ]; then
         if [ $code = 0 ]; then heading "Still running, as --keep asks"; else heading "Failed, and still running, as --keep asks"; fi
-        printf '%s\n' "Airflow:  $GYM_AIRFLOW_URL  (user $GYM_AIRFLOW_USER, password $GYM_AIRFLOW_PASSWORD)" \
-            "DAGs:     $folder/dags  (a new file is seen within ten seconds; it starts paused)" \
-            "Results:  $folder/runs" \
-            "A shell:  eval \"\$(bash docker/cluster.sh env --dir $folder/cluster; bash docker/airflow.sh env --dir $folder/airflow)\"" \
-            "          then airflow dags list, airflow gym …, squeue; the connection is gym_cluster" \
-            "The end:  bash docker/demo.sh --down $folder"
+        where_to_look
         exit $code
     fi
     heading "Ending what was started"

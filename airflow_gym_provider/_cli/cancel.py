@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from airflow_gym_provider.hooks.slurm import SlurmHook
 
 _TIMEOUT = 120.0
-_GOES_ON = "; its task in Airflow goes on with another: mark that"
+_GOES_ON = "; its task in Airflow goes on with another, if it has not been marked: mark that"
 
 
 @command

@@ -16,6 +16,9 @@ from airflow_gym_provider.slurm.remote import RemoteScript
 if TYPE_CHECKING:
     from airflow_gym_provider.hooks.slurm import SlurmHook
 
+_RESUMING = "; resuming"
+_BY_ITS_TASK = "; its task in Airflow goes on, if it has not been marked"
+_BY_NOBODY = "; nobody resumes it"
 _READ_TIMEOUT = 1800.0
 _READ_AGAIN = 60.0
 """Seconds until rollouts that could not be read are read again: that may be gigabytes."""
@@ -90,7 +93,7 @@ class WatchedRun:
         return {
             "benchmark": look.place.benchmark,
             "state": _state(look, decision, resumed_by_nobody=self.found.from_a_shell),
-            "reason": decision.reason,
+            "reason": decision.reason.replace(_RESUMING, _BY_NOBODY if self.found.from_a_shell else _BY_ITS_TASK),
             "jobs": [
                 {
                     "job_id": job.ref.key,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 FILE = "report.html"
 _TIMEOUT = 120.0
 _KEYS = (xcom_keys.RESULT, xcom_keys.JOB, xcom_keys.CHAIN, xcom_keys.FAILURE)
+_NOT_BEGUN = ("skipped", "upstream_failed")
 _LINE = 76
 _WRITE = """\
 gym_report={path}
@@ -58,7 +59,7 @@ class GymReportOperator(RetriedOperator):
     Into the run directory on the cluster, where the results are; or into a file on the worker, when `path` is given.
     It holds what the tasks returned: metrics, verdicts, jobs with their times, paths on the cluster. No secrets are
     there, and it loads nothing from anywhere. Runs whatever became of the evaluations, each of which has a row with its
-    state, also one that failed before it had a job. Is skipped when all of them were, and fails when there is none.
+    state, also one that failed before it had a job. Is skipped when none of them began, and fails when there is none.
     A login node that is away is tried again twice (`retries`, `retry_delay`).
 
     :param eval_task_ids: the task that evaluates, or several; mapped ones with all their instances (templated).
@@ -98,8 +99,8 @@ class GymReportOperator(RetriedOperator):
         found = _instances(ti, [self.eval_task_ids] if isinstance(self.eval_task_ids, str) else self.eval_task_ids)
         if not found:
             raise AirflowFailException(f"nothing to report: {self.eval_task_ids} left no results in this run")
-        if all(one.state == "skipped" for one in found):
-            raise AirflowSkipException(f"nothing to report: {self.eval_task_ids} was skipped")
+        if all(one.state in _NOT_BEGUN for one in found):
+            raise AirflowSkipException(f"nothing to report: {self.eval_task_ids} never began, see the tasks before it")
         gate = [self.gate_task_id] if self.gate_task_id else []
         content = render_report(
             [one.result for one in found],
@@ -129,7 +130,7 @@ class GymReportOperator(RetriedOperator):
         run_dir = place.get("run_dir")
         if not run_dir:
             raise AirflowFailException(
-                "the evaluations do not say where their run directory is: give the report a path"
+                "no evaluation came as far as a run directory for the report, see their logs; or give it a path"
             )
         path = f"{run_dir}/{FILE}"
         with told_at_once(), SlurmHook(self.ssh_conn_id, place.get("hostname")) as hook:

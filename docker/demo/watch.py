@@ -1,10 +1,10 @@
 """Starts the demo's DAG, tells what happens, and ends with a table of what came out.
 
-    watch.py DAG_ID [--resumes BENCHMARK] [--after JOB] [--timeout SECONDS]
+    watch.py DAG_ID [--resumes BENCHMARK] [--timeout SECONDS]
 
 Exit 0 only if the run is green, every benchmark is complete with metrics, Slurm's accounting holds exactly the jobs
-that the tasks name (with --after: beside those up to that one, which were there before), no task was retried for an
-unforeseen reason, and the benchmark named by --resumes hit its walltime and went on in another job.
+that the tasks name (and any of other run directories), no task was retried for an unforeseen reason, and the benchmark
+named by --resumes hit its walltime and went on in another job.
 """
 
 from __future__ import annotations
@@ -79,16 +79,16 @@ def task_news(task: dict[str, Any]) -> str:
     return f"{words} (try {task['try_number']})" if task["try_number"] > 1 else words
 
 
-def accounting() -> list[tuple[str, str, str]]:
-    """(job id, name, state) of every job of this cluster, oldest first. Its queue is ahead of its accounting."""
-    asked = ["sacct", "-nPXa", "-S", "now-1days", "-o", "JobIDRaw,JobName%200,State"]
+def accounting() -> list[list[str]]:
+    """[id, name, state, directory] of every job of this cluster, oldest first. Its queue is ahead of its accounting."""
+    asked = ["sacct", "-nPXa", "-S", "now-1days", "-o", "JobIDRaw,JobName%200,State,WorkDir%500"]
     rows = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()
-    return [(job, job_name, state) for job, job_name, state in (row.split("|") for row in rows)]
+    return [row.split("|") for row in rows]
 
 
 def slurm_news() -> dict[str, str]:
     """State of each Slurm job."""
-    return {f"job {job} ({job_name})": state for job, job_name, state in accounting()}
+    return {f"job {job} ({job_name})": state for job, job_name, state, _ in accounting()}
 
 
 def row(task: dict[str, Any], result: dict[str, Any] | None) -> tuple[str, ...]:
@@ -116,8 +116,8 @@ def table(rows: list[tuple[str, ...]]) -> str:
     return "\n".join([texts[0], "-" * max(map(len, texts)), *texts[1:]])
 
 
-def complaints(results: dict[str, dict[str, Any] | None], resumes: str | None, after: int) -> list[str]:
-    """What is not as it should be. `after`: jobs up to this number are none of the DAG's."""
+def complaints(results: dict[str, dict[str, Any] | None], resumes: str | None) -> list[str]:
+    """What is not as it should be. A DAG of somebody's own may have run on this cluster too, in other directories."""
     found = []
     for benchmark, result in results.items():
         if not result or not result["complete"] or not result["metrics"]:
@@ -127,7 +127,8 @@ def complaints(results: dict[str, dict[str, Any] | None], resumes: str | None, a
         if len(states) < 2 or states[0] != "TIMEOUT" or states[-1] != "COMPLETED":
             found.append(f"{resumes} was to hit its walltime and go on in another job; its jobs ended {states}")
     named = sorted(job for result in results.values() if result for job in result["job_ids"])
-    known = sorted(job for job, _, _ in accounting() if int(job) > after)
+    folders = tuple(f"{result['run_dir']}/" for result in results.values() if result)
+    known = sorted(job for job, _, _, folder in accounting() if f"{folder}/".startswith(folders))
     if named != known:
         found.append(f"the tasks name the Slurm jobs {named}, Slurm knows {known}")
     return found
@@ -138,7 +139,6 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("dag_id")
     parser.add_argument("--resumes")
-    parser.add_argument("--after", type=int, default=0)
     parser.add_argument("--timeout", type=float, default=1200)
     options = parser.parse_args()
     api = AirflowApi.from_environ()
@@ -151,7 +151,7 @@ def main() -> int:
     results = {benchmark_of(task): api.result(task) for task in tasks}
     print("\n" + table([row(task, results[benchmark_of(task)]) for task in tasks]) + "\n", flush=True)
     problems = [] if state == "success" else [f"the run is {state}"]
-    problems += complaints(results, options.resumes, options.after)
+    problems += complaints(results, options.resumes)
     problems += [f"retried for no good reason: {reason}" for reason in reasons if ": unexpected " in reason]
     for problem in problems:
         print(f"not as it should be: {problem}", file=sys.stderr)

@@ -473,5 +473,8 @@ def test_cancel_between_two_jobs_of_a_dags_chain_says_who_goes_on(gym, slurm, qu
     (queued / ".gym_owner").write_text(json.dumps(owner, sort_keys=True) + "\n")
     slurm.set(101, state="TIMEOUT", exit="0:15", elapsed=14400)
     done = gym("cancel", queued, "-b", "gpqa")
-    assert done.out == "gpqa: job 101 had already ended; its task in Airflow goes on with another: mark that\n"
-    assert gym("status", queued, "-b", "gpqa", "--json").json["benchmarks"][0]["state"] == "resumable"
+    told = "its task in Airflow goes on with another, if it has not been marked: mark that"
+    assert done.out == f"gpqa: job 101 had already ended; {told}\n"
+    [row] = gym("status", queued, "-b", "gpqa", "--json").json["benchmarks"]
+    assert row["state"] == "resumable"
+    assert row["reason"].endswith("; its task in Airflow goes on, if it has not been marked")

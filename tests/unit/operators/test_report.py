@@ -136,9 +136,14 @@ def test_a_task_is_not_mistaken_for_an_instance_of_another(tmp_path):
     assert [(row[0], row[3]) for row in found] == [("gpqa eval [1]", "0.3"), ("gpqa eval_1", "0.9")]
 
 
-def test_it_is_skipped_when_all_evaluations_were(tmp_path):
-    with pytest.raises(AirflowSkipException, match=r"evals\.run was skipped"):
-        shown(tmp_path, *(task("evals.run", "skipped") | {"map_index": at} for at in range(2)))
+@pytest.mark.parametrize("state", ["skipped", "upstream_failed"])
+def test_it_is_skipped_when_no_evaluation_began(tmp_path, state):
+    """It would be one more red task, which leads away from the one that is to be mended."""
+    with pytest.raises(AirflowSkipException, match=r"evals\.run never began, see the tasks before it"):
+        shown(tmp_path, *(task("evals.run", state) | {"map_index": at} for at in range(2)))
+
+
+def test_one_that_was_skipped_among_others_has_a_row(tmp_path):
     some = [mapped(0, "gpqa"), task("evals.run", "skipped") | {"map_index": 1}]
     assert [row[:2] for row in shown(tmp_path, *some)] == [["evals.run [1]", "skipped, no job"], ["gpqa", "success"]]
 
