@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_gym_provider.operators._arguments import given_overrides
@@ -21,15 +22,21 @@ class GymValidateOperator(_GymOperator):
 
     Checks all that can be known before: the config, the choice of benchmarks, the job script of each, and that the
     variables of `host:` and `forward_env` are there. Fails once, with every problem. Parameters as of
-    `GymEvalOperator`.
+    `GymEvalOperator`; where the worker itself fails it begins again after half a minute (`retry_delay`).
 
     :param benchmarks: names or patterns ("gpqa", "mmlu*", "!slow_*"); all of the config unless given (templated).
     """
 
     template_fields: Sequence[str] = ("config", "benchmarks", "overrides", "ssh_conn_id")
 
-    def __init__(self, *, benchmarks: str | Sequence[str] | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def __init__(
+        self,
+        *,
+        benchmarks: str | Sequence[str] | None = None,
+        retry_delay: timedelta | float = timedelta(seconds=30),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs, retry_delay=retry_delay)
         self.benchmarks = benchmarks
 
     def execute(self, context: Context) -> list[str]:

@@ -1,6 +1,9 @@
 """`validate`: every mistake in one error, before anything touches the cluster."""
 
+from datetime import timedelta
+
 import pytest
+from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_gym_provider.task_groups._validate import GymValidateOperator
@@ -80,3 +83,10 @@ def test_a_param_that_is_misspelt_in_conf_is_not_passed_over(run, context):
     context["dag_run"].conf["checkpiont"] = "/x"
     with pytest.raises(AirflowFailException, match=r"conf has 'checkpiont'.*did you mean 'checkpoint'"):
         run(benchmarks="gpqa")
+
+
+def test_it_begins_again_soon_when_the_worker_fails_unless_told_otherwise():
+    """All benchmarks wait for it."""
+    assert GymValidateOperator(task_id="validate", config="c.yaml").retry_delay == timedelta(seconds=30)
+    with DAG("d", default_args={"retry_delay": timedelta(minutes=2)}):
+        assert GymValidateOperator(task_id="validate", config="c.yaml").retry_delay == timedelta(minutes=2)
