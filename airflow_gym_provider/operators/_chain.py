@@ -262,7 +262,7 @@ class ChainTask(AskedChain):
         self.memory.held, self.memory.way = waiting.job_id, self.here()[1].hook.where
         self.memory.starts, self.memory.own = 0, True
         if seen.newest is None or seen.newest.known:
-            self.memory.outages = 0
+            self.memory.outages = self.memory.unseen = 0
         self.store_was_lost = False  # what this job makes is this try's
         self.memory.save()
         self._show_place(waiting.job_id)
@@ -301,10 +301,11 @@ class ChainTask(AskedChain):
             self.sleep(max(0.0, min(_RESULT_LOOKS, self._results_left())))
             return None
         if newest is not None and not newest.known and seen.look.wait is None:
-            if (
-                self._told_ended and newest.live and not newest.runaway
-            ):  # trigger and task would wake each other, as fast as they can
-                raise ChainRetry(seen.decision.reason, passing=True)
+            if self._told_ended and newest.live and not newest.runaway:
+                self.memory.unseen += 1
+                self.memory.save()
+                if self.memory.unseen > 1:  # trigger and task would wake each other, as fast as they can
+                    raise ChainRetry(seen.decision.reason, passing=True)
             return self._wait_for(seen)
         seconds = seen.decision.wait or 1
         if newest is not None or seconds > _LONGEST_SLEEP:

@@ -39,7 +39,8 @@ class ChainMemory:
     had been asked for otherwise. `way` is the login node by which `held` was seen last. `takes_over`: since a clear,
     what lies there may be another map index's. `own`: a job of this generation has been known. `foreign`: none was, and
     the directory is somebody else's. `spoilt`: its results look complete, and do not add up. `unread`: how often they
-    could not be read since the last clear.
+    could not be read since the last clear. `unseen`: how often in a row a trigger has seen an end, and the task's own
+    look has not.
     """
 
     max_tries: int = 0
@@ -64,6 +65,7 @@ class ChainMemory:
     foreign: bool = False
     spoilt: bool = False
     unread: int = 0
+    unseen: int = 0
     place: dict[str, Any] = field(default_factory=dict)
     _store: Any = field(default=None, repr=False, compare=False)
 

@@ -768,8 +768,9 @@ def test_an_event_without_a_plan_goes_on_as_remembered(cluster, task):
 def test_an_end_that_only_the_trigger_sees_is_asked_for_with_pauses(cluster, task, context):
     """Else the two would wake each other, as fast as they can."""
     unknown = look(job(7, known=False))
-    cluster.looks = [look(job(7)), *[unknown] * 6]
+    cluster.looks = [look(job(7)), *[unknown] * 7]
     task().start()
+    assert task().resume({}, {"reason": "ended"}) == Waiting("7")  # an outage that is over when the trigger looks again
     delays = []
     for _ in range(3):
         with pytest.raises(ChainRetry) as caught:
