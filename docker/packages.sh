@@ -132,6 +132,7 @@ unit_tests() {
     VIRTUAL_ENV=$home/lowest uv pip install --group "$repo/pyproject.toml:test"
     (
         cd "$repo"
+        unset SLURM_CONF # the cluster's, which a login's environment would not have in these tests
         AIRFLOW_HOME=$folder/lowest/home "$home/lowest/bin/python" -m pytest -q -n 2 -p no:cacheprovider "${rooms[@]}"
     )
 }
