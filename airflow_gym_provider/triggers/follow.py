@@ -18,7 +18,7 @@ LOST_AFTER = 60.0
 """Seconds for which squeue and sacct must both answer and not know a job until it counts as lost."""
 RUNAWAY_AFTER = 3600.0
 """The same for a job that accounting has as alive: slurmdbd may be that far behind slurmctld."""
-KNOWN_STATES = frozenset(map(str, State))
+_KNOWN_STATES = frozenset(map(str, State))
 _PROGRESS_EVERY = 600.0
 _LINES_BY_TENTHS = 10
 
@@ -110,7 +110,7 @@ class JobFollower:
         if text == self._said:
             return None
         self._said = text
-        strange = status.live and status.state not in KNOWN_STATES
+        strange = status.live and status.state not in _KNOWN_STATES
         cure = cure_of(status.state, status.reason) if waiting else ""
         if cure:
             text += f": {cure}"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from airflow_gym_provider.chain import (
     ChainKey,
@@ -35,6 +37,7 @@ from airflow_gym_provider.slurm.remote import Answer, RemoteScript
 KEY = ChainKey("nightly", "scheduled__2026-01-31", "evals")
 STAMP = datetime(2026, 1, 31, 8, 5, 9, tzinfo=UTC)
 JOB = "#!/bin/bash\n#SBATCH --job-name=gym-x\nexport KEY='CANARY-in-job.sh'\ntrue\n"
+Found = TypeVar("Found")
 LIMITS = Limits(resumable=True, max_retries=2, walltime=7200)
 
 
@@ -118,6 +121,12 @@ class Chains:
             age(path, written - seconds)
             lock = path.with_name(".gym_sbatch.lock")
             age(lock, lock.stat().st_mtime - seconds)
+
+
+def at_once(calls: Sequence[Callable[[], Found]]) -> list[Found]:
+    """What these return, called at the same time."""
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(lambda call: call(), calls))
 
 
 def age(path: Path, when: float) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import threading
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from fakes.chains import Chains
+from fakes.chains import Chains, at_once
 
 from airflow_gym_provider.chain import Action, ChainKey, OutcomeKind, StagedFile
 from airflow_gym_provider.slurm import JobRef, RemoteScript, parse_status, status_script
@@ -240,15 +239,8 @@ def test_a_cancel_says_what_had_ended(cluster, chains):
 
 def test_submitters_at_once_make_one_job(cluster, chains):
     look = chains.look()
-    outcomes = []
     changes = {"files": (StagedFile("job.sh", JOB.format("sleep 300"), 0o600),)}
-    threads = [
-        threading.Thread(target=lambda: outcomes.extend(chains.submit(look, changes=changes).outcomes.values()))
-        for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    reports = at_once([lambda: chains.submit(look, changes=changes)] * 4)
+    outcomes = [outcome for report in reports for outcome in report.outcomes.values()]
     assert sorted(outcome.kind for outcome in outcomes) == ["changed"] * 3 + ["submitted"]
     assert len(jobs(cluster, chains)) == 1

@@ -7,13 +7,12 @@ import itertools
 import os
 import shutil
 import subprocess
-import threading
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fakes.chains import JOB, Chains, modes, text_of
+from fakes.chains import JOB, Chains, at_once, modes, text_of
 
 import airflow_gym_provider.chain
 from airflow_gym_provider.chain import (
@@ -319,11 +318,7 @@ def test_a_name_that_reads_like_a_lost_answer_is_still_a_refusal(chains, slurm):
 def test_tasks_of_a_run_call_sbatch_one_after_the_other(tmp_path, slurm):
     slurm.plan("sbatch", {"delay": 0.7}, always=True)
     single = [Chains(tmp_path / "out", slurm, name) for name in "abc"]
-    threads = [threading.Thread(target=one.submit) for one in single]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once([one.submit for one in single])
     times = sorted(call["time"] for call in slurm.calls("sbatch"))
     assert len(times) == 3
     assert all(later - earlier >= 0.7 for earlier, later in itertools.pairwise(times))
@@ -553,12 +548,7 @@ def test_the_script_refuses_when_the_chain_is_no_longer_what_was_seen(chains, sl
 def test_two_submitters_at_once_make_one_job(chains, slurm):
     slurm.plan("sbatch", {"delay": 0.5}, {"delay": 0.5})
     look = chains.look()
-    kinds = []
-    threads = [threading.Thread(target=lambda: kinds.append(only(chains.submit(look)).kind)) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    kinds = at_once([lambda: only(chains.submit(look)).kind] * 3)
     assert len(slurm.jobs) == 1
     assert sorted(kinds) == [OutcomeKind.CHANGED, OutcomeKind.CHANGED, OutcomeKind.SUBMITTED]
 
@@ -572,11 +562,7 @@ def test_twenty_tasks_at_once_lose_nothing_in_the_record(tmp_path, slurm):
         one.benchmarks = tuple(names)
         one.timing = replace(one.timing, lock=60)
         single.append(one)
-    threads = [threading.Thread(target=one.submit) for one in single]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once([one.submit for one in single])
     assert [entry["benchmark"] for entry in everything.record()["benchmarks"]] == names
     assert all(entry["job_id"] for entry in everything.record()["benchmarks"])
     assert len(slurm.jobs) == 20

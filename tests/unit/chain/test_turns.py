@@ -7,13 +7,12 @@ import os
 import shutil
 import signal
 import subprocess
-import threading
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fakes.chains import Chains
+from fakes.chains import Chains, at_once
 
 from airflow_gym_provider.chain import OutcomeKind
 from airflow_gym_provider.jobscript import quote
@@ -24,11 +23,7 @@ def test_while_slurmctld_is_slow_those_who_wait_still_go_one_after_the_other(tmp
     single = [Chains(tmp_path / "out", slurm, name) for name in "abc"]
     for one in single:
         one.timing = replace(one.timing, lock=3)
-    threads = [threading.Thread(target=one.submit) for one in single]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once([one.submit for one in single])
     times = sorted(call["time"] for call in slurm.calls("sbatch"))
     assert len(times) == 3
     assert all(later - earlier >= 2 for earlier, later in itertools.pairwise(times))
